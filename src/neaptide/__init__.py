@@ -1,0 +1,3 @@
+"""Run more PyTorch jobs on one GPU than fit."""
+
+__version__ = "0.1.0"
