@@ -1,0 +1,1 @@
+"""The vocabulary of the project: no torch, no files, no clock, no randomness."""

@@ -1,0 +1,219 @@
+"""A job's tide: the bytes it needs over the course of one iteration, piecewise constant.
+
+Times are whole nanoseconds, so that shifting, adding and fitting are exact and a simulation gives the same answer
+everywhere. Outside its span a curve is zero: what a job holds between iterations is accounted apart, as persistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryCurve:
+    """`bytes[i]` are needed from `edges_ns[i]` until just before `edges_ns[i + 1]`."""
+
+    edges_ns: Integers
+    bytes: Integers
+
+    def __post_init__(self) -> None:
+        edges = np.array(self.edges_ns, dtype=np.int64)
+        levels = np.array(self.bytes, dtype=np.int64)
+        if edges.ndim != 1 or edges.shape != (levels.size + 1,) or levels.size == 0:
+            raise ValueError("a curve needs one more edge than levels, and at least one level")
+        if (edges[1:] <= edges[:-1]).any():
+            raise ValueError("a curve's edges must increase")
+        if (levels < 0).any():
+            raise ValueError("a curve's levels must not be negative")
+        self._keep(edges, levels)
+
+    def _keep(self, edges: Integers, levels: Integers) -> None:
+        edges.flags.writeable = levels.flags.writeable = False
+        object.__setattr__(self, "edges_ns", edges)
+        object.__setattr__(self, "bytes", levels)
+
+    @classmethod
+    def _trusted(cls, edges: Integers, levels: Integers) -> MemoryCurve:
+        """A curve from arrays that this module made and knows to be right; skips the checks, not the freezing."""
+        curve = object.__new__(cls)
+        curve._keep(edges, levels)
+        return curve
+
+    @classmethod
+    def of_steps(cls, durations_ns: npt.ArrayLike, levels: npt.ArrayLike) -> MemoryCurve:
+        """A curve that starts at zero from the length and the bytes of each step; a step lasts at least 1 ns."""
+        durations = np.maximum(np.asarray(durations_ns, dtype=np.int64), 1)
+        return cls(np.concatenate(([0], np.cumsum(durations))), np.asarray(levels, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return self.bytes.size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryCurve):
+            return NotImplemented
+        return np.array_equal(self.edges_ns, other.edges_ns) and np.array_equal(self.bytes, other.bytes)
+
+    def __hash__(self) -> int:
+        return hash((self.edges_ns.tobytes(), self.bytes.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"MemoryCurve({len(self)} steps, {self.duration_ns} ns, peak {self.peak} bytes)"
+
+    @property
+    def start_ns(self) -> int:
+        return int(self.edges_ns[0])
+
+    @property
+    def end_ns(self) -> int:
+        return int(self.edges_ns[-1])
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    @property
+    def peak(self) -> int:
+        return int(self.bytes.max())
+
+    @property
+    def area(self) -> int:
+        """Bytes times nanoseconds under the curve."""
+        return sum(level * length for level, length in zip(self.bytes.tolist(), self._lengths(), strict=True))
+
+    def _lengths(self) -> list[int]:
+        lengths: list[int] = np.diff(self.edges_ns).tolist()
+        return lengths
+
+    def at(self, times_ns: npt.ArrayLike) -> Integers:
+        """The level at each time; zero outside the span."""
+        times = np.asarray(times_ns, dtype=np.int64)
+        step = self.edges_ns.searchsorted(times, side="right") - 1
+        inside = (step >= 0) & (step < self.bytes.size)
+        return np.where(inside, self.bytes[np.clip(step, 0, self.bytes.size - 1)], 0)
+
+    def shift(self, delay_ns: int) -> MemoryCurve:
+        """The same curve, later by `delay_ns`."""
+        return MemoryCurve._trusted(self.edges_ns + np.int64(delay_ns), self.bytes.copy())
+
+    def lower(self, amount: int) -> MemoryCurve:
+        """The same curve with `amount` bytes less everywhere, and never below zero."""
+        return MemoryCurve._trusted(self.edges_ns.copy(), np.maximum(self.bytes - amount, 0))
+
+    def since(self, time_ns: int) -> MemoryCurve | None:
+        """The part from `time_ns` on, or None when nothing is left."""
+        if time_ns >= self.end_ns:
+            return None
+        if time_ns <= self.start_ns:
+            return self
+        first = int(self.edges_ns.searchsorted(time_ns, side="right")) - 1
+        edges = self.edges_ns[first:].copy()
+        edges[0] = time_ns
+        return MemoryCurve._trusted(edges, self.bytes[first:].copy())
+
+    def merged(self) -> MemoryCurve:
+        """The same function with equal neighbours joined."""
+        keep = np.concatenate(([True], self.bytes[1:] != self.bytes[:-1]))
+        edges = np.concatenate((self.edges_ns[:-1][keep], self.edges_ns[-1:]))
+        return MemoryCurve._trusted(edges, self.bytes[keep])
+
+    def coarsen(self, steps: int) -> MemoryCurve:
+        """At most `steps` steps, nowhere below this curve, with the same peak, and little area added.
+
+        Neighbours are joined under their maximum, in rounds, those first whose joining adds the least area.
+        """
+        if steps < 1:
+            raise ValueError(f"a curve needs at least one step, not {steps}")
+        curve = self.merged()
+        edges, levels = curve.edges_ns, curve.bytes
+        while levels.size > steps:
+            lengths = np.diff(edges).astype(np.float64)
+            rise = np.diff(levels)
+            cost = np.where(rise > 0, rise * lengths[:-1], -rise * lengths[1:])
+            joins = _cheapest_disjoint(cost, max(1, (levels.size - steps + 1) // 2))
+            levels = levels.copy()
+            levels[joins] = np.maximum(levels[joins], levels[joins + 1])
+            edges, levels = np.delete(edges, joins + 1), np.delete(levels, joins + 1)
+            curve = MemoryCurve._trusted(edges, levels).merged()
+            edges, levels = curve.edges_ns, curve.bytes
+        return curve
+
+    def earliest_fit(self, base: MemoryCurve | None, budget: int, not_before_ns: int = 0) -> int | None:
+        """The smallest delay, from `not_before_ns` on, with `base + self.shift(delay)` nowhere above `budget`.
+
+        None if no delay does. While step i of the base and step j of this curve exceed the budget together, every delay
+        that lets them meet is forbidden: an open interval, for a run of such j as well. The answer is the first delay
+        that no interval covers. The runs around this curve's peak, one per i, cover nearly all of them for a tide (one
+        rise, one fall) and cost a binary search each; only the base's steps that reach further are looked at whole.
+        """
+        levels, peak_step = self.bytes, int(self.bytes.argmax())
+        if levels[peak_step] > budget:
+            return None
+        if base is None:
+            return not_before_ns
+        headroom = budget - base.bytes
+        tight = (headroom < levels[peak_step]).nonzero()[0]
+        headroom, begins_ns, ends_ns = headroom[tight], base.edges_ns[tight], base.edges_ns[tight + 1]
+
+        lowest_left = np.minimum.accumulate(levels[peak_step::-1])[::-1]
+        lowest_right = np.minimum.accumulate(levels[peak_step:])[::-1]
+        run_first = lowest_left.searchsorted(headroom, side="right")
+        run_last = levels.size - lowest_right.searchsorted(headroom, side="right")
+        edges = self.edges_ns
+        delay = _first_gap(begins_ns - edges[run_last], ends_ns - edges[run_first], not_before_ns)
+
+        ever_first = np.maximum.accumulate(levels).searchsorted(headroom, side="right")
+        further = (ends_ns - edges[ever_first] > delay).nonzero()[0]
+        if further.size == 0:
+            return delay
+        rows, run_first, run_last = _runs_above(levels, headroom[further])
+        rows = further[rows]
+        return _first_gap(begins_ns[rows] - edges[run_last], ends_ns[rows] - edges[run_first], delay)
+
+
+def _first_gap(after: Integers, before: Integers, start: int) -> int:
+    """The smallest number, from `start` on, that lies in none of the open intervals (after, before)."""
+    order = after.argsort()
+    reached = np.maximum.accumulate(np.concatenate(([start], before[order])))
+    gaps = (after[order] >= reached[:-1]).nonzero()[0]
+    return int(reached[gaps[0]] if gaps.size else reached[-1])
+
+
+def _runs_above(values: Integers, thresholds: Integers) -> tuple[Integers, Integers, Integers]:
+    """All runs `values[first:last]` above each threshold, as (index of the threshold, first, last)."""
+    width = values.size + 2
+    above = np.zeros((thresholds.size, width), dtype=np.int8)  # a zero at both ends keeps rows apart
+    np.greater(values, thresholds[:, None], out=above[:, 1:-1].view(np.bool_))
+    rows, columns = np.divmod(np.diff(above.ravel()).nonzero()[0], width)
+    return rows[::2], columns[::2], columns[1::2]
+
+
+def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
+    """Indices of at most `most` cheapest joins, no two of them neighbours: a join that is a local minimum goes first."""
+    padded = np.concatenate(([np.inf], cost, [np.inf]))
+    minima = ((cost < padded[:-2]) & (cost <= padded[2:])).nonzero()[0]
+    if minima.size > most:
+        minima = minima[np.argsort(cost[minima], kind="stable")[:most]]
+    return np.sort(minima)
+
+
+def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
+    """The sum of some curves, over the span from the first start to the last end."""
+    times = np.concatenate([curve.edges_ns for curve in curves])
+    changes = np.concatenate([np.diff(curve.bytes, prepend=0, append=0) for curve in curves])
+    order = np.argsort(times, kind="stable")
+    edges, starts = np.unique(times[order], return_index=True)
+    levels = np.cumsum(np.add.reduceat(changes[order], starts))[:-1]
+    return MemoryCurve._trusted(edges, levels)
+
+
+def envelope(curves: Sequence[MemoryCurve]) -> MemoryCurve:
+    """The pointwise maximum of some curves, over the span from the first start to the last end."""
+    edges = np.unique(np.concatenate([curve.edges_ns for curve in curves]))
+    levels = np.max([curve.at(edges[:-1]) for curve in curves], axis=0)
+    return MemoryCurve._trusted(edges, levels)

@@ -1,0 +1,305 @@
+"""What one iteration of a job does: its ops and its tensors, in order.
+
+Columnar, so that a trace of thousands of ops is summed, replayed and rewritten in microseconds. Every planner, policy
+and report of the project reads traces and nothing else about a job's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from neaptide.core.curve import MemoryCurve
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# An op is light when two such ops can run side by side without slowing each other. Herald's own threshold is
+# unpublished; this one is ours.
+LIGHT_FILL = 0.5
+
+
+class Phase(IntEnum):
+    """The part of an iteration an op belongs to."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    OPTIMIZER = 2
+    INFERENCE = 3
+
+
+class Kind(IntEnum):
+    """What a tensor is for."""
+
+    PARAMETER = 0
+    BUFFER = 1
+    GRADIENT = 2
+    OPTIMIZER = 3
+    INPUT = 4
+    ACTIVATION = 5  # made by the forward pass and alive when the backward pass begins
+    TEMPORARY = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A column of strings, each distinct one stored once."""
+
+    words: tuple[str, ...]
+    codes: Integers
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Labels:
+        index: dict[str, int] = {}
+        codes = [index.setdefault(text, len(index)) for text in texts]
+        return cls(tuple(index), np.array(codes, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return self.codes.size
+
+    def __getitem__(self, position: int) -> str:
+        return self.words[int(self.codes[position])]
+
+    def which(self, text: str) -> Integers:
+        """The positions of `text`."""
+        return np.flatnonzero(self.codes == self.words.index(text)) if text in self.words else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """A column of lists of integers, in one array with offsets."""
+
+    offsets: Integers
+    items: Integers
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Lists:
+        offsets = np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64)))
+        return cls(offsets.astype(np.int64), np.array([item for row in rows for item in row], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, position: int) -> Integers:
+        return self.items[self.offsets[position] : self.offsets[position + 1]]
+
+    def owners(self) -> Integers:
+        """For each item, the position of the list it is in."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """The kernels of an iteration in launch order, a column per fact."""
+
+    name: Labels
+    module: Labels  # path of the module that called it; for a backward op, that of its forward op
+    phase: npt.NDArray[np.uint8]
+    seconds: Floats  # on the device, alone
+    host_seconds: Floats  # between the previous launch and this one
+    flops: Floats
+    moved_bytes: Integers  # read and written
+    fill: Floats  # share of the device it can use, 0..1
+    scratch_bytes: Integers  # taken and given back inside the kernel
+    reads: Lists  # tensors
+    writes: Lists  # tensors
+
+    def __len__(self) -> int:
+        return self.phase.size
+
+
+@dataclass(frozen=True, slots=True)
+class Tensors:
+    """The storages an iteration touches, a column per fact; views of one storage are one tensor.
+
+    A tensor is held while ops `born` to `died` run, both included: -1 is before the first op, and the number of ops is
+    after the last. `born == -1` came from before the iteration, `died == len(ops)` outlives it.
+    """
+
+    bytes: Integers
+    kind: npt.NDArray[np.uint8]
+    label: Labels  # the parameter's or buffer's name, else the path of the module that made it
+    layout: Labels  # such as float32[64, 3, 224, 224]
+    born: Integers
+    died: Integers
+    saved: Flags  # kept by autograd for the backward pass
+
+    def __len__(self) -> int:
+        return self.bytes.size
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """When the tensors of a trace are used; -1 where they are not."""
+
+    producer: Integers  # the first op that writes it
+    last_forward: Integers
+    first_backward: Integers
+    last_backward: Integers
+    last: Integers
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One iteration of one job on one device."""
+
+    name: str
+    device: str
+    batch: int  # samples per iteration; 0 when unknown
+    asynchronous: bool  # the host launches ahead of the device; on a plain CPU it does not
+    variation: str  # how the captured iterations differed, one sentence; empty when they were alike
+    ops: Ops
+    tensors: Tensors
+
+    def __post_init__(self) -> None:
+        for table in (self.ops, self.tensors):
+            for column in table.__dataclass_fields__:
+                value = getattr(table, column)
+                for array in _arrays_of(value):
+                    array.flags.writeable = False
+
+    def check(self) -> None:
+        """Raise ValueError unless every column and index is consistent with the others."""
+        n, m = len(self.ops), len(self.tensors)
+        problem = _shape_problem(self.ops, n) or _shape_problem(self.tensors, m)
+        if problem:
+            raise ValueError(f"not a trace: {problem}")
+        checks = {
+            "an op without a phase": (self.ops.phase > max(Phase)).any(),
+            "a tensor without a kind": (self.tensors.kind > max(Kind)).any(),
+            "a tensor that dies before it is born": (self.tensors.died < self.tensors.born).any(),
+            "a lifetime outside the iteration": ((self.tensors.born < -1) | (self.tensors.died > n)).any(),
+            "a negative size": (self.tensors.bytes < 0).any() or (self.ops.scratch_bytes < 0).any(),
+            "a time that is not a time": any(
+                not np.isfinite(column).all() or (column < 0).any()
+                for column in (self.ops.seconds, self.ops.host_seconds, self.ops.flops)
+            ),
+            "a fill outside 0..1": ((self.ops.fill < 0) | (self.ops.fill > 1)).any(),
+        }
+        for lists in (self.ops.reads, self.ops.writes):
+            tensor, op = lists.items, lists.owners()
+            checks["an op on an unknown tensor"] = bool(((tensor < 0) | (tensor >= m)).any())
+            if not any(checks.values()):
+                alive = (self.tensors.born[tensor] <= op) & (op <= self.tensors.died[tensor])
+                checks["an op on a tensor that is not alive"] = not alive.all()
+        for what, wrong in checks.items():
+            if wrong:
+                raise ValueError(f"not a trace: it has {what}")
+
+    @cached_property
+    def held_bytes(self) -> Integers:
+        """The bytes held while each op runs, its scratch included."""
+        n = len(self.ops)
+        change = np.zeros(n + 1, dtype=np.int64)
+        np.add.at(change, np.clip(self.tensors.born, 0, n), self.tensors.bytes)
+        np.subtract.at(change, np.clip(self.tensors.died + 1, 0, n), self.tensors.bytes)
+        return np.cumsum(change)[:n] + self.ops.scratch_bytes
+
+    @cached_property
+    def end_seconds(self) -> Floats:
+        """When each op ends, alone on the device: the launches before it have passed, and the op before it is done."""
+        if not self.asynchronous:
+            return np.cumsum(self.ops.host_seconds + self.ops.seconds)
+        work = np.cumsum(self.ops.seconds)
+        launch = np.cumsum(self.ops.host_seconds)
+        return work + np.maximum.accumulate(launch - (work - self.ops.seconds))
+
+    @cached_property
+    def uses(self) -> Uses:
+        """When each tensor is written and read."""
+        m, phase = len(self.tensors), self.ops.phase
+        op = np.concatenate((self.ops.reads.owners(), self.ops.writes.owners()))
+        tensor = np.concatenate((self.ops.reads.items, self.ops.writes.items))
+        in_forward = phase[op] == Phase.FORWARD
+        in_backward = phase[op] == Phase.BACKWARD
+        return Uses(
+            producer=_first(self.ops.writes.owners(), self.ops.writes.items, m),
+            last_forward=_last(op[in_forward], tensor[in_forward], m),
+            first_backward=_first(op[in_backward], tensor[in_backward], m),
+            last_backward=_last(op[in_backward], tensor[in_backward], m),
+            last=_last(op, tensor, m),
+        )
+
+    def curve(self) -> MemoryCurve:
+        """The bytes held over the course of the iteration, alone on the device."""
+        ends_ns = np.round(self.end_seconds * 1e9).astype(np.int64)
+        return MemoryCurve.of_steps(np.diff(ends_ns, prepend=0), self.held_bytes).merged()
+
+    @property
+    def persistent_bytes(self) -> int:
+        """Bytes that outlive the iteration."""
+        return int(self.tensors.bytes[self.tensors.died == len(self.ops)].sum())
+
+    @property
+    def ephemeral_bytes(self) -> int:
+        """Bytes above the persistent ones that the iteration needs at its highest."""
+        return self.peak_bytes - self.persistent_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.held_bytes.max())
+
+    @property
+    def seconds(self) -> float:
+        """How long the iteration takes, alone on the device."""
+        return float(self.end_seconds[-1])
+
+    @property
+    def light(self) -> Flags:
+        """The ops that leave room for others beside them (Herald)."""
+        return self.ops.fill < LIGHT_FILL
+
+    @property
+    def light_share(self) -> float:
+        """Share of the device time that light ops take."""
+        busy = float(self.ops.seconds.sum())
+        return float(self.ops.seconds[self.light].sum()) / busy if busy else 0.0
+
+
+def _arrays_of(column: object) -> list[npt.NDArray[np.generic]]:
+    match column:
+        case Labels():
+            return [column.codes]
+        case Lists():
+            return [column.offsets, column.items]
+        case np.ndarray():
+            return [column]
+    raise TypeError(f"not a column: {column!r}")
+
+
+def _shape_problem(table: Ops | Tensors, size: int) -> str:
+    """What is wrong with the shape of a table's columns, or nothing."""
+    if isinstance(table, Ops) and size == 0:
+        return "it has no op"
+    for name in table.__dataclass_fields__:
+        column = getattr(table, name)
+        if len(column) != size:
+            return f"column {name} has {len(column)} rows, not {size}"
+        if (
+            isinstance(column, Labels)
+            and size
+            and not 0 <= column.codes.min() <= column.codes.max() < len(column.words)
+        ):
+            return f"column {name} names an unknown word"
+        if isinstance(column, Lists) and (
+            column.offsets[0] != 0 or column.offsets[-1] != column.items.size or (np.diff(column.offsets) < 0).any()
+        ):
+            return f"column {name} has bad offsets"
+    return ""
+
+
+def _first(op: Integers, tensor: Integers, size: int) -> Integers:
+    found = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(found, tensor, op)
+    return np.where(found == np.iinfo(np.int64).max, -1, found)
+
+
+def _last(op: Integers, tensor: Integers, size: int) -> Integers:
+    found = np.full(size, -1, dtype=np.int64)
+    np.maximum.at(found, tensor, op)
+    return found
