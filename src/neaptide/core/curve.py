@@ -194,7 +194,7 @@ def _runs_above(values: Integers, thresholds: Integers) -> tuple[Integers, Integ
 
 
 def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
-    """Indices of at most `most` cheapest joins, no two of them neighbours: a join that is a local minimum goes first."""
+    """Indices of at most `most` of the cheapest joins, no two of them neighbours: only local minima are taken."""
     padded = np.concatenate(([np.inf], cost, [np.inf]))
     minima = ((cost < padded[:-2]) & (cost <= padded[2:])).nonzero()[0]
     if minima.size > most:

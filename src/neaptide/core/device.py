@@ -84,7 +84,7 @@ def find_device(name: str) -> DeviceSpec:
         raise ValueError(f"device {name!r} could be {' or '.join(spec.name for spec in found)}")
     near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4)
     hint = f"did you mean {', '.join(near)}?" if near else f"the catalogue has {', '.join(CATALOGUE)}"
-    raise ValueError(f"no device is called {name!r}; {hint} A TOML file can describe another.")
+    raise ValueError(f"no device is called {name!r}; {hint}; a TOML file can describe another")
 
 
 def _plain(name: str) -> str:
