@@ -1,6 +1,54 @@
 """The papers' networks in plain torch, one file per family; `build` makes any of them by name."""
 
-from neaptide.models import vgg
+from neaptide.models import (
+    alexnet,
+    bert,
+    densenet,
+    gnmt,
+    googlenet,
+    gpt,
+    inception,
+    mobilenet,
+    nasnet,
+    overfeat,
+    resnet,
+    rhn,
+    rnnlm,
+    seq2seq,
+    speech,
+    superres,
+    transformer,
+    unet,
+    vae,
+    vgg,
+)
 from neaptide.models.zoo import Recipe, Scale, Workload, build, names, recipe
 
-__all__ = ["Recipe", "Scale", "Workload", "build", "names", "recipe", "vgg"]
+__all__ = [
+    "Recipe",
+    "Scale",
+    "Workload",
+    "alexnet",
+    "bert",
+    "build",
+    "densenet",
+    "gnmt",
+    "googlenet",
+    "gpt",
+    "inception",
+    "mobilenet",
+    "names",
+    "nasnet",
+    "overfeat",
+    "recipe",
+    "resnet",
+    "rhn",
+    "rnnlm",
+    "seq2seq",
+    "speech",
+    "superres",
+    "transformer",
+    "unet",
+    "vae",
+    "vgg",
+]
