@@ -25,7 +25,7 @@ class MemoryCurve:
     def __post_init__(self) -> None:
         edges = np.array(self.edges_ns, dtype=np.int64)
         levels = np.array(self.bytes, dtype=np.int64)
-        if edges.ndim != 1 or edges.shape != (levels.size + 1,) or levels.size == 0:
+        if levels.ndim != 1 or edges.shape != (levels.size + 1,) or levels.size == 0:
             raise ValueError("a curve needs one more edge than levels, and at least one level")
         if (edges[1:] <= edges[:-1]).any():
             raise ValueError("a curve's edges must increase")

@@ -7,6 +7,7 @@ The catalogue's peak figures are the vendors' data sheets'. `compute_efficiency`
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,13 +33,15 @@ class DeviceSpec:
     kernel_seconds: float = 3e-6  # shortest kernel
     host_seconds: float = 8e-6  # the framework's work per launch
     compute_efficiency: float = 0.7
-    bandwidth_efficiency: float = 0.75
+    bandwidth_efficiency: float = 0.85
 
     def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable():
+            raise ValueError(f"a device's name must be one line of text, not {self.name!r}")
         for field in self.__dataclass_fields__:
             value = getattr(self, field)
-            if field != "name" and not value > 0:
-                raise ValueError(f"device {self.name}: {field} must be positive, not {value}")
+            if field != "name" and not 0 < value < math.inf:
+                raise ValueError(f"device {self.name}: {field} must be positive and finite, not {value}")
             if field.endswith("efficiency") and value > 1:
                 raise ValueError(f"device {self.name}: {field} is a share of the peak, at most 1, not {value}")
 
@@ -74,7 +77,7 @@ CATALOGUE: Mapping[str, DeviceSpec] = MappingProxyType(
 
 
 def find_device(name: str) -> DeviceSpec:
-    """A device of the catalogue by name or by the start of it (`V100`); ValueError with the nearest names."""
+    """A device of the catalogue by name or by a part of it (`V100`); ValueError with the nearest names."""
     wanted = _plain(name)
     found = [spec for known, spec in CATALOGUE.items() if _plain(known) == wanted]
     found = found or [spec for known, spec in CATALOGUE.items() if wanted and wanted in _plain(known)]
@@ -82,7 +85,8 @@ def find_device(name: str) -> DeviceSpec:
         return found[0]
     if found:
         raise ValueError(f"device {name!r} could be {' or '.join(spec.name for spec in found)}")
-    near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4)
+    plain_names = {_plain(known): known for known in CATALOGUE}
+    near = [plain_names[plain] for plain in difflib.get_close_matches(wanted, plain_names, n=3, cutoff=0.4)]
     hint = f"did you mean {', '.join(near)}?" if near else f"the catalogue has {', '.join(CATALOGUE)}"
     raise ValueError(f"no device is called {name!r}; {hint}; a TOML file can describe another")
 
@@ -116,8 +120,8 @@ def parse_device(text: str) -> DeviceSpec:
     """A device from TOML text; ValueError with one clear line if the text does not describe one."""
     try:
         given = msgspec.convert(tomllib.loads(text), _DeviceFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ValueError(f"bad device description: {error}") from None
+    except (ValueError, RecursionError) as error:  # tomllib's and msgspec's errors are ValueErrors
+        raise ValueError(f"bad device description: {' '.join(str(error).split())}") from None
     values: dict[str, float] = {}
     if given.like is not None:
         base = find_device(given.like)
@@ -127,7 +131,8 @@ def parse_device(text: str) -> DeviceSpec:
         if key in ("name", "like") or value is None:
             continue
         if isinstance(value, str):
-            value = parse_seconds(value) if key.endswith("_time") else parse_bytes(value.removesuffix("/s"))
+            amount = value.removesuffix("/s") if key.endswith("bandwidth") else value
+            value = parse_seconds(amount) if key.endswith("_time") else parse_bytes(amount)
         values[_FIELD_OF_KEY.get(key, key)] = value
     if "flops" in values:  # a plain device multiplies matrices no faster than it does anything else
         values.setdefault("matrix_flops", values["flops"])
@@ -138,5 +143,5 @@ def parse_device(text: str) -> DeviceSpec:
         if _FIELD_OF_KEY.get(key, key) not in values
     )
     if missing:
-        raise ValueError(f"device {given.name} lacks {', '.join(missing)}; give them, or a catalogue device in `like`")
+        raise ValueError(f"device {given.name!r} lacks {', '.join(missing)}; give them or a catalogue device in `like`")
     return DeviceSpec(name=given.name, **values)  # type: ignore[arg-type]

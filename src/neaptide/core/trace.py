@@ -7,9 +7,10 @@ and report of the project reads traces and nothing else about a job's work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from neaptide.core.curve import MemoryCurve
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.uint8]  # of an enumeration
 
 # An op is light when two such ops can run side by side without slowing each other. Herald's own threshold is
 # unpublished; this one is ours.
@@ -46,7 +48,7 @@ class Kind(IntEnum):
     TEMPORARY = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Labels:
     """A column of strings, each distinct one stored once."""
 
@@ -70,7 +72,7 @@ class Labels:
         return np.flatnonzero(self.codes == self.words.index(text)) if text in self.words else np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Lists:
     """A column of lists of integers, in one array with offsets."""
 
@@ -83,23 +85,24 @@ class Lists:
         return cls(offsets.astype(np.int64), np.array([item for row in rows for item in row], dtype=np.int64))
 
     def __len__(self) -> int:
-        return self.offsets.size - 1
+        return max(self.offsets.size - 1, 0)
 
     def __getitem__(self, position: int) -> Integers:
-        return self.items[self.offsets[position] : self.offsets[position + 1]]
+        row = range(len(self))[position]  # counts from the end, or raises IndexError, as a list does
+        return self.items[self.offsets[row] : self.offsets[row + 1]]
 
     def owners(self) -> Integers:
         """For each item, the position of the list it is in."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ops:
     """The kernels of an iteration in launch order, a column per fact."""
 
     name: Labels
     module: Labels  # path of the module that called it; for a backward op, that of its forward op
-    phase: npt.NDArray[np.uint8]
+    phase: Codes
     seconds: Floats  # on the device, alone
     host_seconds: Floats  # between the previous launch and this one
     flops: Floats
@@ -113,7 +116,7 @@ class Ops:
         return self.phase.size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tensors:
     """The storages an iteration touches, a column per fact; views of one storage are one tensor.
 
@@ -122,7 +125,7 @@ class Tensors:
     """
 
     bytes: Integers
-    kind: npt.NDArray[np.uint8]
+    kind: Codes
     label: Labels  # the parameter's or buffer's name, else the path of the module that made it
     layout: Labels  # such as float32[64, 3, 224, 224]
     born: Integers
@@ -133,7 +136,7 @@ class Tensors:
         return self.bytes.size
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Uses:
     """When the tensors of a trace are used; -1 where they are not."""
 
@@ -144,7 +147,7 @@ class Uses:
     last: Integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One iteration of one job on one device."""
 
@@ -161,35 +164,45 @@ class Trace:
             for column in table.__dataclass_fields__:
                 value = getattr(table, column)
                 for array in _arrays_of(value):
-                    array.flags.writeable = False
+                    _frozen(array)
 
     def check(self) -> None:
         """Raise ValueError unless every column and index is consistent with the others."""
-        n, m = len(self.ops), len(self.tensors)
-        problem = _shape_problem(self.ops, n) or _shape_problem(self.tensors, m)
+        problem = _shape_problem(self.ops) or _shape_problem(self.tensors)
         if problem:
             raise ValueError(f"not a trace: {problem}")
+        n, m = len(self.ops), len(self.tensors)
+        op, tensor = self._accesses()
+        known = (tensor >= 0) & (tensor < m)
+        at, used = op[known], tensor[known]
+        sizes = (self.tensors.bytes, self.ops.scratch_bytes, self.ops.moved_bytes)
+        times = (self.ops.seconds, self.ops.host_seconds)
         checks = {
             "an op without a phase": (self.ops.phase > max(Phase)).any(),
             "a tensor without a kind": (self.tensors.kind > max(Kind)).any(),
             "a tensor that dies before it is born": (self.tensors.died < self.tensors.born).any(),
             "a lifetime outside the iteration": ((self.tensors.born < -1) | (self.tensors.died > n)).any(),
-            "a negative size": (self.tensors.bytes < 0).any() or (self.ops.scratch_bytes < 0).any(),
+            "a negative size": self.batch < 0 or any((column < 0).any() for column in sizes),
             "a time that is not a time": any(
-                not np.isfinite(column).all() or (column < 0).any()
-                for column in (self.ops.seconds, self.ops.host_seconds, self.ops.flops)
+                not np.isfinite(column).all() or (column < 0).any() for column in (*times, self.ops.flops)
             ),
-            "a fill outside 0..1": ((self.ops.fill < 0) | (self.ops.fill > 1)).any(),
+            "a fill outside 0..1": not ((self.ops.fill >= 0) & (self.ops.fill <= 1)).all(),  # nor is it NaN
+            "a flag that is neither true nor false": (self.tensors.saved.view(np.uint8) > 1).any(),
+            "amounts too large to add": (n + m) * max(int(column.max(initial=0)) for column in sizes) >= 2**63
+            or 2 * n * max(float(column.max()) for column in times) * 1e9 >= 2**63,
+            "an op on an unknown tensor": not known.all(),
+            "an op on a tensor that is not alive": (
+                (at < self.tensors.born[used]) | (at > self.tensors.died[used])
+            ).any(),
         }
-        for lists in (self.ops.reads, self.ops.writes):
-            tensor, op = lists.items, lists.owners()
-            checks["an op on an unknown tensor"] = bool(((tensor < 0) | (tensor >= m)).any())
-            if not any(checks.values()):
-                alive = (self.tensors.born[tensor] <= op) & (op <= self.tensors.died[tensor])
-                checks["an op on a tensor that is not alive"] = not alive.all()
         for what, wrong in checks.items():
             if wrong:
                 raise ValueError(f"not a trace: it has {what}")
+
+    def _accesses(self) -> tuple[Integers, Integers]:
+        """Every read and then every write, as (op, tensor)."""
+        reads, writes = self.ops.reads, self.ops.writes
+        return np.concatenate((reads.owners(), writes.owners())), np.concatenate((reads.items, writes.items))
 
     @cached_property
     def held_bytes(self) -> Integers:
@@ -198,23 +211,22 @@ class Trace:
         change = np.zeros(n + 1, dtype=np.int64)
         np.add.at(change, np.clip(self.tensors.born, 0, n), self.tensors.bytes)
         np.subtract.at(change, np.clip(self.tensors.died + 1, 0, n), self.tensors.bytes)
-        return np.cumsum(change)[:n] + self.ops.scratch_bytes
+        return _frozen(np.cumsum(change)[:n] + self.ops.scratch_bytes)
 
     @cached_property
     def end_seconds(self) -> Floats:
         """When each op ends, alone on the device: the launches before it have passed, and the op before it is done."""
         if not self.asynchronous:
-            return np.cumsum(self.ops.host_seconds + self.ops.seconds)
+            return _frozen(np.cumsum(self.ops.host_seconds + self.ops.seconds))
         work = np.cumsum(self.ops.seconds)
         launch = np.cumsum(self.ops.host_seconds)
-        return work + np.maximum.accumulate(launch - (work - self.ops.seconds))
+        return _frozen(work + np.maximum.accumulate(launch - (work - self.ops.seconds)))
 
     @cached_property
     def uses(self) -> Uses:
         """When each tensor is written and read."""
         m, phase = len(self.tensors), self.ops.phase
-        op = np.concatenate((self.ops.reads.owners(), self.ops.writes.owners()))
-        tensor = np.concatenate((self.ops.reads.items, self.ops.writes.items))
+        op, tensor = self._accesses()
         in_forward = phase[op] == Phase.FORWARD
         in_backward = phase[op] == Phase.BACKWARD
         return Uses(
@@ -261,6 +273,10 @@ class Trace:
         return float(self.ops.seconds[self.light].sum()) / busy if busy else 0.0
 
 
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+_DTYPE_OF = {"Integers": np.int64, "Floats": np.float64, "Flags": np.bool_, "Codes": np.uint8}
+
+
 def _arrays_of(column: object) -> list[npt.NDArray[np.generic]]:
     match column:
         case Labels():
@@ -272,22 +288,34 @@ def _arrays_of(column: object) -> list[npt.NDArray[np.generic]]:
     raise TypeError(f"not a column: {column!r}")
 
 
-def _shape_problem(table: Ops | Tensors, size: int) -> str:
-    """What is wrong with the shape of a table's columns, or nothing."""
+def _holds(column: object, annotation: str) -> bool:
+    """Whether a column is what its field's annotation says."""
+    if annotation in _DTYPE_OF:
+        return isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype == _DTYPE_OF[annotation]
+    return type(column).__name__ == annotation and all(_holds(array, "Integers") for array in _arrays_of(column))
+
+
+def _shape_problem(table: Ops | Tensors) -> str:
+    """What is wrong with the types and the sizes of a table's columns, or nothing."""
+    columns = {field.name: getattr(table, field.name) for field in fields(table)}
+    for field in fields(table):
+        if not _holds(columns[field.name], str(field.type)):
+            return f"column {field.name} does not hold {str(field.type).lower()}"
+    size = len(table)
     if isinstance(table, Ops) and size == 0:
         return "it has no op"
-    for name in table.__dataclass_fields__:
-        column = getattr(table, name)
+    for name, column in columns.items():
         if len(column) != size:
             return f"column {name} has {len(column)} rows, not {size}"
-        if (
-            isinstance(column, Labels)
-            and size
-            and not 0 <= column.codes.min() <= column.codes.max() < len(column.words)
-        ):
-            return f"column {name} names an unknown word"
+        if isinstance(column, Labels):
+            if len(set(column.words)) != len(column.words):
+                return f"column {name} has a word twice"
+            if size and not 0 <= column.codes.min() <= column.codes.max() < len(column.words):
+                return f"column {name} names an unknown word"
         if isinstance(column, Lists) and (
-            column.offsets[0] != 0 or column.offsets[-1] != column.items.size or (np.diff(column.offsets) < 0).any()
+            column.offsets[0] != 0
+            or column.offsets[-1] != column.items.size
+            or (column.offsets[1:] < column.offsets[:-1]).any()
         ):
             return f"column {name} has bad offsets"
     return ""
@@ -296,10 +324,15 @@ def _shape_problem(table: Ops | Tensors, size: int) -> str:
 def _first(op: Integers, tensor: Integers, size: int) -> Integers:
     found = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(found, tensor, op)
-    return np.where(found == np.iinfo(np.int64).max, -1, found)
+    return _frozen(np.where(found == np.iinfo(np.int64).max, -1, found))
 
 
 def _last(op: Integers, tensor: Integers, size: int) -> Integers:
     found = np.full(size, -1, dtype=np.int64)
     np.maximum.at(found, tensor, op)
-    return found
+    return _frozen(found)
+
+
+def _frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    array.flags.writeable = False
+    return array

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,19 +28,19 @@ class TraceFormatError(ValueError):
     """The bytes are not a trace that this version can read."""
 
 
-class _Array(msgspec.Struct, frozen=True, array_like=True):
+class _Array(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     dtype: str
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
-class _Column(msgspec.Struct, frozen=True, array_like=True):
+class _Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """How one column is laid out: its arrays in the body, and the words if it is of strings."""
 
     arrays: list[_Array]
     words: list[str] | None = None
 
 
-class _Header(msgspec.Struct, frozen=True):
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     device: str
     batch: int
@@ -51,7 +51,8 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 def encode(trace: Trace) -> bytes:
-    """The trace as bytes."""
+    """The trace as bytes; ValueError if it is not consistent, for then it could not be read back."""
+    trace.check()
     body: list[bytes] = []
     header = _Header(
         name=trace.name,
@@ -90,7 +91,7 @@ def decode(data: bytes) -> Trace:
             raise ValueError("it has bytes that no column claims")
         trace.check()
     except (ValueError, TypeError, zlib.error) as error:  # msgspec's errors are ValueErrors
-        raise TraceFormatError(f"damaged trace file: {error}") from None
+        raise TraceFormatError(f"damaged trace file: {' '.join(str(error).split())}") from None
     return trace
 
 
@@ -120,7 +121,11 @@ def _decompress(data: bytes, header: _Header) -> bytes:
     """The body, and never more of it than the header declares."""
     columns = [*header.ops.values(), *header.tensors.values()]
     declared = sum(array.size * 8 for column in columns for array in column.arrays)
-    return zlib.decompressobj().decompress(data, declared + 1)
+    stream = zlib.decompressobj()
+    body = stream.decompress(data, declared + 1)
+    if not stream.eof or stream.unused_data:
+        raise ValueError("its columns do not end where they should")
+    return body
 
 
 def _decode_table(kind: type[_Table], columns: dict[str, _Column], body: memoryview, used: int) -> tuple[_Table, int]:
@@ -131,7 +136,7 @@ def _decode_table(kind: type[_Table], columns: dict[str, _Column], body: memoryv
         column = columns[name]
         arrays = []
         for layout in column.arrays:
-            if layout.dtype not in _DTYPES or layout.size < 0:
+            if layout.dtype not in _DTYPES:
                 raise ValueError(f"column {name} has an unknown type")
             end = used + layout.size * np.dtype(layout.dtype).itemsize
             if end > len(body):

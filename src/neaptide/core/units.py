@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 
@@ -14,36 +13,38 @@ _BYTES: Mapping[str, int] = {
     "ki": KIB, "kib": KIB, "mi": MIB, "mib": MIB, "gi": GIB, "gib": GIB, "ti": TIB, "tib": TIB,
 }  # fmt: skip
 _SECONDS: Mapping[str, float] = {
-    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0,
+    "ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6,  # the micro sign, and the Greek letter
+    "ms": 1e-3, "": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0,
 }  # fmt: skip
+_MOST = 2.0**63  # bytes and nanoseconds are counted in 64 bits
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?\s*([a-zµ]*)\s*", re.IGNORECASE)
 
 
-def _parse(text: str, units: Mapping[str, float], what: str, example: str) -> float:
+def _parse(text: str, units: Mapping[str, float], limit: float, what: str, example: str) -> float:
     match = _QUANTITY.fullmatch(text)
     factor = units.get(match[3].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{text!r} is not {what}; write it like {example}")
     value = float(match[1] + (match[2] or "")) * factor
-    if not math.isfinite(value):
+    if value >= limit:
         raise ValueError(f"{text!r} is too large for {what}")
     return value
 
 
 def parse_bytes(text: str) -> int:
     """Bytes from text such as `2GiB`, `1.5 MB` or `4096`; GB is 10^9, GiB is 2^30."""
-    return round(_parse(text, _BYTES, "an amount of memory", "2GiB or 500MB"))
+    return round(_parse(text, _BYTES, _MOST, "an amount of memory", "2GiB or 500MB"))
 
 
 def parse_seconds(text: str) -> float:
     """Seconds from text such as `50ms`, `1.5s` or `2`."""
-    return _parse(text, _SECONDS, "a duration", "50ms or 1.5s")
+    return _parse(text, _SECONDS, _MOST * 1e-9, "a duration", "50ms or 1.5s")
 
 
 def format_bytes(amount: float) -> str:
     """Bytes for people, in binary units with three significant digits: `1.50 GiB`."""
     magnitude = abs(amount)
-    if magnitude < KIB:
+    if magnitude < KIB - 0.5:
         return f"{amount:.0f} B"
     for unit, name in ((KIB, "KiB"), (MIB, "MiB"), (GIB, "GiB")):
         if magnitude < 999.5 * unit:
@@ -66,5 +67,5 @@ def format_seconds(seconds: float) -> str:
 
 def _three_digits(value: float) -> str:
     magnitude = abs(value)
-    digits = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
+    digits = 3 if magnitude < 0.9995 else 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
     return f"{value:.{digits}f}"

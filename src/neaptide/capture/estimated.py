@@ -1,0 +1,97 @@
+"""The trace of a step that nobody ran: fake tensors for the graph and the bytes, a roofline for the seconds.
+
+It needs no data and no device, so a job's memory is known before it starts (a question that Salus left open).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from neaptide.capture.cost import roofline_seconds
+from neaptide.capture.cutting import Times, Where
+from neaptide.capture.hooks import watching
+from neaptide.capture.recorder import Log
+from neaptide.capture.rnn_workspace import rnn_workspace_bytes
+from neaptide.capture.session import CaptureError, Session
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Trace
+
+Step = Callable[[], object]
+
+aten = torch.ops.aten
+
+# Losses that are reduced inside the storage of their unreduced values, on every device.
+_REDUCED_IN_PLACE = {aten.mse_loss, aten.smooth_l1_loss, aten.binary_cross_entropy, aten.soft_margin_loss}
+
+
+def estimated(
+    build: Callable[[], Step],
+    device: DeviceSpec,
+    *,
+    name: str = "",
+    batch: int = 0,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """The trace of the step that `build` makes, on a device that need not be here.
+
+    Everything inside `build` and the step works on fake tensors: shapes without values. Where the program asks for a
+    value (`loss.item()`), it gets one.
+    """
+    where = Where(
+        name=name or getattr(build, "__qualname__", "step"),
+        device=device.name,
+        sms=device.sms,
+        batch=batch,
+        asynchronous=True,
+    )
+    session = Session(torch.device("cpu"), timed=0, on_progress=on_progress)
+    with _nothing_real():
+        step = build()
+        try:
+            with watching(session.recorder):
+                while session.advance():
+                    step()
+        except DynamicOutputShapeException as error:
+            raise CaptureError(
+                f"{error.func} gives a shape that depends on values, and an estimate has none: measure it instead"
+            ) from None
+        finally:
+            session.close()
+        return session.trace(where, times=lambda log, start, end: _roofline(log, start, end, device))
+
+
+def _roofline(log: Log, start: int, end: int, device: DeviceSpec) -> Times:
+    seconds = roofline_seconds([kernel.cost for kernel in log.kernels[start:end]], device)
+    count = end - start
+    return Times(seconds, np.full(count, device.host_seconds), np.zeros(count, dtype=np.int64))
+
+
+class _Corrections(TorchDispatchMode):
+    """Puts right what fake kernels do not know: values, and storages larger than the shape tells."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        packet = func.overloadpacket
+        if packet is aten._local_scalar_dense and getattr(args[0], "constant", None) is None:
+            dtype = args[0].dtype
+            return 1.0 if dtype.is_floating_point else dtype is torch.bool or 1
+        out = func(*args, **(kwargs or {}))
+        if packet in _REDUCED_IN_PLACE and out.dim() == 0:
+            return torch.empty(args[0].numel(), dtype=out.dtype, device=out.device)[0]
+        if packet is aten.mkldnn_rnn_layer:
+            output, hidden, cell, workspace = out
+            size = rnn_workspace_bytes(args)
+            return output, hidden, cell, torch.empty(size, dtype=workspace.dtype, device=workspace.device)
+        return out
+
+
+@contextmanager
+def _nothing_real() -> Iterator[None]:
+    with FakeTensorMode(allow_non_fake_inputs=True), _Corrections():
+        yield

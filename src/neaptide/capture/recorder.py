@@ -1,0 +1,336 @@
+"""The recorder: a dispatch mode and a few hooks that log what a training or inference loop does.
+
+It writes one continuous log. Where iterations begin and end is decided afterwards (`cutting`), because only then is it
+known which optimizer closes one, and what a step leaves behind for the next to free.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from neaptide.capture.cost import Cost, cost_of
+from neaptide.core.trace import Kind, Phase
+
+aten = torch.ops.aten
+
+# They allocate and launch nothing.
+_ALLOCATIONS = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
+# They give a view back although their schema does not say so.
+_SILENT_VIEWS = {aten._unsafe_view, aten.lift_fresh, aten.lift}
+_QUERIES = {"prim", "profiler"}
+
+
+@dataclass(slots=True)
+class Storage:
+    """A piece of device memory that the log has seen."""
+
+    bytes: int
+    layout: str
+    born: int  # the kernel before which it was there
+    died: int | None = None  # the kernel after which it was gone
+    kind: Kind | None = None  # as far as the hooks can tell
+    label: str = ""
+    saved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One launch."""
+
+    name: str
+    module: str
+    phase: Phase
+    cost: Cost
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    shapes: tuple[torch.Size, ...]  # of what it was given, to compare iterations
+    seconds: float  # while recorded; the recorder's own cost is outside
+
+
+@dataclass(slots=True)
+class Log:
+    """All that was seen, in order."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    calls: list[tuple[str, int]] = field(default_factory=list)  # ops but views, and the kernels before each
+    storages: list[Storage] = field(default_factory=list)
+    root_starts: list[int] = field(default_factory=list)  # the kernels before each outermost module call
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a schema says of an op."""
+
+    launches: bool
+    view: bool
+    mutated: tuple[int | str, ...]
+
+
+class Recorder(TorchDispatchMode):
+    """Logs every op on `device` while it is entered. It keeps no tensor alive and changes no result.
+
+    It also wants to be told of modules and optimizers: see `hooks.watching`.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.log = Log()
+        self._device_type = device.type
+        self._clock = 0  # kernels launched
+        self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._facts: dict[Any, _Facts] = {}
+        self._modules: list[str] = []
+        self._names: dict[int, str] = {}  # of modules and parameters
+        self._main_root: int | None = None
+        self._module_of_node: dict[int, str] = {}
+        self._in_optimizer = False
+        self._quiet = False
+        self._active = False
+        self._stack = ExitStack()
+
+    @property
+    def clock(self) -> int:
+        """How many kernels were launched so far."""
+        return self._clock
+
+    def _now(self) -> float:
+        if self._device_type != "cpu":
+            torch.accelerator.synchronize()
+        return perf_counter()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(saved_tensors_hooks(self._pack, lambda packed: packed))
+        super().__enter__()
+        self._active = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._active = False
+        super().__exit__(kind, error, trace)
+        self._stack.close()
+        self._alive.clear()  # what lives on is no longer watched
+
+    # Ops
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self._quiet or func.namespace in _QUERIES:
+            return func(*args, **kwargs)
+        facts = self._facts.get(func) or self._learn(func)
+        ins = [*_tensors(args), *_tensors(kwargs.values())]
+        phase = self._phase(ins)
+        launches = facts.launches and not (phase is Phase.OPTIMIZER and _is_host_arithmetic(ins))
+        touched = [self._storage(tensor) for tensor in ins]
+        kernel = self._clock
+        self._clock += launches
+        try:
+            started = self._now()
+            out = func(*args, **kwargs)
+            seconds = self._now() - started
+        except BaseException:
+            self._clock -= launches
+            raise
+        outs = list(_tensors((out,)))
+        if not any(tensor.device.type == self._device_type for tensor in (*ins, *outs)):
+            self._clock -= launches
+            return out
+        if not launches:
+            for tensor in outs:
+                self._storage(tensor)
+            if not facts.view:
+                self.log.calls.append((func._schema.name, self._clock))
+            return out
+        written = [tensor for key in facts.mutated for tensor in _tensors((_argument(args, kwargs, key),))] or outs
+        writes = dict.fromkeys(i for tensor in written if (i := self._storage(tensor, kernel)) is not None)
+        reads = dict.fromkeys(i for i in touched if i is not None)
+        self.log.calls.append((func._schema.name, kernel))
+        self.log.kernels.append(
+            Kernel(
+                name=func._schema.name,
+                module=self._module(phase),
+                phase=phase,
+                cost=cost_of(func, args, kwargs, ins, outs, out),
+                reads=tuple(reads),
+                writes=tuple(writes),
+                shapes=tuple(tensor.shape for tensor in ins),
+                seconds=seconds,
+            )
+        )
+        return out
+
+    def _learn(self, func: Any) -> _Facts:
+        schema, packet = func._schema, func.overloadpacket
+        view = packet in _SILENT_VIEWS or (
+            not schema.is_mutable and bool(schema.returns) and all(result.alias_info for result in schema.returns)
+        )
+        metadata_only = torch.Tag.inplace_view in func.tags
+        mutated = tuple(
+            argument.name if argument.kwarg_only else position
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        launches = not view and not metadata_only and packet not in _ALLOCATIONS
+        self._facts[func] = facts = _Facts(launches, view or metadata_only, mutated)
+        return facts
+
+    def _phase(self, ins: list[Tensor]) -> Phase:
+        if self._in_optimizer:
+            return Phase.OPTIMIZER
+        if torch._C._current_graph_task_id() != -1:
+            return Phase.BACKWARD
+        if torch.is_grad_enabled():
+            return Phase.FORWARD
+        if not self._modules and any(self._kind(tensor) in (Kind.GRADIENT, Kind.PARAMETER) for tensor in ins):
+            return Phase.OPTIMIZER  # clipping, zeroing, averaging of weights
+        return Phase.INFERENCE
+
+    def _module(self, phase: Phase) -> str:
+        """The path of the module at work; a backward op belongs to the module whose forward made its node."""
+        if phase is Phase.BACKWARD and not self._modules:
+            node = torch._C._current_autograd_node()
+            return self._module_of_node.get(node._sequence_nr(), "") if node is not None else ""
+        path = self._modules[-1] if self._modules else ""
+        if torch.is_grad_enabled():
+            self._module_of_node[torch.autograd._get_sequence_nr() - 1] = path  # type: ignore[attr-defined]
+        return path
+
+    # Storages
+
+    def _storage(self, tensor: Tensor, kernel: int | None = None) -> int | None:
+        """The log's number for a tensor's storage, noted now if it is new; None if it is not on the device."""
+        if tensor.device.type != self._device_type or tensor.layout != torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self._alive.get(key)
+        if known is not None:
+            return known[0]
+        size = storage.nbytes()
+        if size == 0:
+            return None
+        number = len(self.log.storages)
+        label = self._modules[-1] if self._modules else ""
+        born = self._clock if kernel is None else kernel
+        self.log.storages.append(Storage(size, layout_of(tensor), born, label=label))
+
+        def died(_: object) -> None:
+            entry = self._alive.get(key)
+            if entry is not None and entry[0] == number:
+                del self._alive[key]
+                self.log.storages[number].died = self._clock - 1
+
+        self._alive[key] = (number, weakref.ref(storage, died))
+        return number
+
+    def _kind(self, tensor: Tensor) -> Kind | None:
+        number = self._storage(tensor)
+        return None if number is None else self.log.storages[number].kind
+
+    def _name(self, tensor: Tensor | None, kind: Kind, label: str) -> None:
+        number = None if tensor is None else self._storage(tensor)
+        if number is not None:
+            storage = self.log.storages[number]
+            storage.kind, storage.label = kind, label
+
+    def _pack(self, tensor: Tensor) -> Tensor:
+        number = self._storage(tensor)
+        if number is not None:
+            self.log.storages[number].saved = True
+        self._quiet = True
+        try:
+            return tensor.detach()  # the tensor itself would hold its own node in a cycle
+        finally:
+            self._quiet = False
+
+    # Modules and optimizers
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        if self._active:
+            if not self._modules:
+                self._enter_root(module, args)
+            self._modules.append(self._names.get(id(module), type(module).__name__))
+
+    def _enter_root(self, module: nn.Module, args: Any) -> None:
+        self.log.root_starts.append(self._clock)
+        if self._main_root is None and next(module.parameters(), None) is not None:
+            self._main_root = id(module)
+        prefix = "" if id(module) == self._main_root else type(module).__name__
+        for name, child in module.named_modules():
+            self._names[id(child)] = ".".join(part for part in (prefix, name) if part)
+        for name, parameter in module.named_parameters():
+            self._names[id(parameter)] = label = ".".join(part for part in (prefix, name) if part)
+            self._name(parameter, Kind.PARAMETER, label)
+        for name, buffer in module.named_buffers():
+            self._name(buffer, Kind.BUFFER, name)
+        for tensor in _tensors(args):
+            if self._kind(tensor) is None and not tensor.requires_grad:
+                self._name(tensor, Kind.INPUT, "")
+
+    def leave_module(self) -> None:
+        if self._modules:  # empty when the module was entered before the recorder
+            self._modules.pop()
+
+    def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._active:
+            self._name_optimizer(optimizer)
+            self._in_optimizer = True
+
+    def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        self._in_optimizer = False
+        if self._active:
+            self._name_optimizer(optimizer)
+
+    def _name_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Tell the optimizer's parameters, their gradients and its own state apart."""
+        for group in optimizer.param_groups:
+            for position, parameter in enumerate(group["params"]):
+                label = self._names.get(id(parameter), f"parameter {position}")
+                self._name(parameter, Kind.PARAMETER, label)
+                self._name(parameter.grad, Kind.GRADIENT, label)
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    if isinstance(value, Tensor):
+                        self._name(value, Kind.OPTIMIZER, f"{label}.{key}")
+
+
+def layout_of(tensor: Tensor) -> str:
+    """A tensor's type and shape: `float32[64, 3, 224, 224]`."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _is_host_arithmetic(ins: list[Tensor]) -> bool:
+    """Whether an optimizer's op is on its step counters, which PyTorch keeps on the host beside a GPU."""
+    return bool(ins) and all(tensor.dim() == 0 for tensor in ins)
+
+
+def _argument(args: Any, kwargs: Any, key: int | str) -> Any:
+    if isinstance(key, str):
+        return kwargs.get(key)
+    return args[key] if key < len(args) else None
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors in some arguments, lists and tuples and dicts of them included; a sparse one gives its parts."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.layout == torch.strided:
+                yield value
+            elif value.layout == torch.sparse_coo:
+                yield value._indices()
+                yield value._values()
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())

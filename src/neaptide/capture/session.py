@@ -1,0 +1,159 @@
+"""One capture, iteration by iteration: record some, then time some without the recorder.
+
+A step function and a script drive it in the same way: `advance` is called between iterations, until it says that
+nothing more is needed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from neaptide.capture.cutting import Times, Where, held_between, low_point, trace_of, variation_of
+from neaptide.capture.recorder import Log, Recorder
+from neaptide.capture.timing import Events, Span, match, profiled
+from neaptide.core.trace import Trace
+
+# The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
+SETTLING, CLOSING = 1, 1
+
+
+class CaptureError(ValueError):
+    """Nothing could be captured."""
+
+
+class Session:
+    """Captures the iterations between its `advance` calls; `recorder` is to be told of modules and optimizers."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        recorded: int = 1,
+        timed: int = 2,
+        cut_at_low_point: bool = False,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._device = device
+        self.recorder = Recorder(device)
+        # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops.
+        instruments = ["record"] * (SETTLING + recorded + CLOSING) + ["plain"] * timed + ["profile"] * timed
+        if timed:
+            instruments.append("memory")
+        self._instruments = instruments
+        self._cut_at_low_point = cut_at_low_point
+        self._on_progress = on_progress
+        self._stack = ExitStack()
+        self._done = 0
+        self._recording = False
+        self._marks: list[int] = []
+        self._step_seconds: list[float] = []
+        self._profiles: list[Events] = []
+        self._memory: Events | None = None
+        self._started = 0.0
+
+    def advance(self) -> bool:
+        """End the iteration before and begin the next; False when the capture has all it needs."""
+        self._end_iteration()
+        if self._on_progress is not None:
+            self._on_progress(self._done, len(self._instruments))
+        if self._done == len(self._instruments):
+            return False
+        instrument = self._instruments[self._done]
+        self._done += 1
+        if instrument == "record":
+            if not self._recording:
+                self._stack.enter_context(self.recorder)
+                self._recording = True
+            gc.collect()  # so that reference cycles of one iteration do not end inside another
+            self._marks.append(self.recorder.clock)
+        elif instrument == "plain":
+            self._started = perf_counter()
+        else:
+            events = self._stack.enter_context(profiled(memory=instrument == "memory"))
+            if instrument == "memory":
+                self._memory = events
+            else:
+                self._profiles.append(events)
+        return True
+
+    def _end_iteration(self) -> None:
+        previous = self._instruments[self._done - 1] if self._done else ""
+        following = self._instruments[self._done] if self._done < len(self._instruments) else ""
+        if previous == "plain":
+            if self._device.type != "cpu":
+                torch.accelerator.synchronize()
+            self._step_seconds.append(perf_counter() - self._started)
+        if previous != "record" or following != "record":
+            self.close()
+
+    def close(self) -> None:
+        """Stop watching, wherever the capture is."""
+        if self._recording:
+            self._marks.append(self.recorder.clock)
+            self._recording = False
+        self._stack.close()
+
+    def trace(self, where: Where, times: Callable[[Log, int, int], Times] | None = None) -> Trace:
+        """The trace of a settled iteration: of the one with the highest peak, where they differ.
+
+        Also from a capture that was broken off, as long as one iteration was recorded. `times` takes the place of the
+        measured ones.
+        """
+        log, marks = self.recorder.log, self._marks
+        if len(marks) < 2 or marks[-1] == marks[0]:
+            raise CaptureError(f"no operation on {self._device.type} was seen")
+        cuts = [low_point(log, mark) for mark in marks[:-1]] + marks[-1:] if self._cut_at_low_point else marks
+        settled = list(pairwise(cuts))
+        settled = [cut for cut in settled[SETTLING:-CLOSING] if cut[0] < cut[1]] or settled[-1:]
+        held = held_between(log)
+        start, end = max(settled, key=lambda cut: (int(held[cut[0] : cut[1] + 1].max()), -cut[0]))
+        variation = variation_of(log, marks[SETTLING:]) if len(marks) > SETTLING + 2 else ""
+        chosen = self._measured_times(start, end) if times is None else times(log, start, end)
+        return trace_of(log, start, end, chosen, where, variation)
+
+    def _measured_times(self, start: int, end: int) -> Times:
+        """Times from the profiled runs, or the recorder's where those did something else; they sum to a plain step."""
+        log, marks = self.recorder.log, self._marks
+        count = end - start
+        seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
+        host_seconds = np.zeros(count)
+        scratch = np.zeros(count, dtype=np.int64)
+        # A cut may lie a few ops after its mark; profiled iterations begin at a mark.
+        at = max(i for i, mark in enumerate(marks) if mark <= start)
+        base = marks[at]
+        calls = [call for call in log.calls if base <= call[1] < marks[min(at + 1, len(marks) - 1)]]
+        kernel_of_call = self._launching(calls, base)
+        offsets = (np.arange(start, end) - base) % max(1, len(kernel_of_call))
+        spans = [match(events.thread, [name for name, _ in calls]) for events in self._profiles]
+        found = [spans_of_run for spans_of_run in spans if spans_of_run]
+        if found:
+            lengths = np.median([[span.end_seconds - span.start_seconds for span in run] for run in found], axis=0)
+            gaps = np.median([_gaps(run) for run in found], axis=0)
+            order = np.array(list(kernel_of_call.values()))
+            seconds, host_seconds = lengths[order][offsets], gaps[order][offsets]
+        remembered = match(self._memory.thread, [name for name, _ in calls]) if self._memory else None
+        if remembered:
+            order = np.array(list(kernel_of_call.values()))
+            scratch = np.array([span.scratch_bytes for span in remembered], dtype=np.int64)[order][offsets]
+        if self._step_seconds and (total := float(seconds.sum() + host_seconds.sum())) > 0:
+            factor = median(self._step_seconds) / total
+            seconds, host_seconds = seconds * factor, host_seconds * factor
+        return Times(seconds, host_seconds, scratch)
+
+    @staticmethod
+    def _launching(calls: list[tuple[str, int]], base: int) -> dict[int, int]:
+        """For each kernel from `base` on, its position among the calls: of those with one clock, the last."""
+        return {kernel - base: position for position, (_, kernel) in enumerate(calls)}
+
+
+def _gaps(run: list[Span]) -> list[float]:
+    """The host's time before each op."""
+    ends = [0.0, *(span.end_seconds for span in run)]
+    return [max(0.0, span.start_seconds - end) for span, end in zip(run, ends, strict=False)]
