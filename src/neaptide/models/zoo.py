@@ -62,7 +62,7 @@ class Workload:
         self.optimizer.zero_grad(set_to_none=True)
         *inputs, target = self._draw()
         loss = self.criterion(self.model(*inputs), target)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.optimizer.step()
         return loss.detach()
 
