@@ -1,0 +1,38 @@
+# Each target sets up what it needs: Python 3.11 or newer with venv, and g++ for the software GPU.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= $(shell nproc)
+
+.PHONY: demo test check format clean
+
+demo: $(READY)
+	@mkdir -p demo
+	$(BIN)/neaptide profile --batch 64 --device V100 --figure demo/resnet50.png -o demo/resnet50.trace resnet50
+	$(BIN)/neaptide profile --batch 32 --device V100 --figure demo/bert-base.png -o demo/bert-base.trace bert-base
+	$(BIN)/python examples/two_tides.py demo/resnet50.trace demo/bert-base.trace --figure demo/two-tides.png
+
+test: $(READY)
+	$(BIN)/pytest -n $(JOBS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "neaptide needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "cannot make a virtual environment: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
