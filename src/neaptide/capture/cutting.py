@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from neaptide.capture.cost import fill_of
 from neaptide.capture.recorder import Kernel, Log, Storage
-from neaptide.core.trace import Kind, Labels, Lists, Ops, Phase, Tensors, Trace
+from neaptide.core.columns import Labels, Lists
+from neaptide.core.trace import Kind, Ops, Phase, Tensors, Trace
 
 Floats = npt.NDArray[np.float64]
 

@@ -42,6 +42,8 @@ class Storage:
     kind: Kind | None = None  # as far as the hooks can tell
     label: str = ""
     saved: bool = False
+    strides: tuple[int, ...] = ()  # with `layout`, how its first tensor lies in it
+    mirrored: bool = False  # some view lies in it as the first tensor does
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,9 @@ class Kernel:
     writes: tuple[int, ...]
     shapes: tuple[torch.Size, ...]  # of what it was given, to compare iterations
     seconds: float  # while recorded; the recorder's own cost is outside
+    first: int | None  # storage of the first argument, which an in-place variant would write
+    first_is_whole: bool  # and that argument is no view
+    in_linear: bool  # called by a linear layer
 
 
 @dataclass(slots=True)
@@ -91,6 +96,7 @@ class Recorder(TorchDispatchMode):
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._facts: dict[Any, _Facts] = {}
         self._modules: list[str] = []
+        self._linear_depth = 0  # of the linear layer at work, among the modules
         self._names: dict[int, str] = {}  # of modules and parameters
         self._main_root: int | None = None
         self._module_of_node: dict[int, str] = {}
@@ -149,7 +155,9 @@ class Recorder(TorchDispatchMode):
             return out
         if not launches:
             for tensor in outs:
-                self._storage(tensor)
+                number = self._storage(tensor)
+                if facts.view and number is not None and func.overloadpacket is not aten.detach:
+                    self.log.storages[number].mirrored |= self._is_whole(tensor, number)
             if not facts.view:
                 self.log.calls.append((func._schema.name, self._clock))
             return out
@@ -167,6 +175,9 @@ class Recorder(TorchDispatchMode):
                 writes=tuple(writes),
                 shapes=tuple(tensor.shape for tensor in ins),
                 seconds=seconds,
+                first=touched[0] if touched else None,
+                first_is_whole=bool(touched) and self._is_whole(ins[0], touched[0]),
+                in_linear=self._linear_depth == len(self._modules) > 0,
             )
         )
         return out
@@ -224,7 +235,7 @@ class Recorder(TorchDispatchMode):
         number = len(self.log.storages)
         label = self._modules[-1] if self._modules else ""
         born = self._clock if kernel is None else kernel
-        self.log.storages.append(Storage(size, layout_of(tensor), born, label=label))
+        self.log.storages.append(Storage(size, layout_of(tensor), born, label=label, strides=tensor.stride()))
 
         def died(_: object) -> None:
             entry = self._alive.get(key)
@@ -234,6 +245,12 @@ class Recorder(TorchDispatchMode):
 
         self._alive[key] = (number, weakref.ref(storage, died))
         return number
+
+    def _is_whole(self, tensor: Tensor, number: int | None) -> bool:
+        if number is None:
+            return False
+        storage = self.log.storages[number]
+        return not storage.mirrored and storage.layout == layout_of(tensor) and storage.strides == tensor.stride()
 
     def _kind(self, tensor: Tensor) -> Kind | None:
         number = self._storage(tensor)
@@ -262,6 +279,8 @@ class Recorder(TorchDispatchMode):
             if not self._modules:
                 self._enter_root(module, args)
             self._modules.append(self._names.get(id(module), type(module).__name__))
+            if isinstance(module, nn.Linear):
+                self._linear_depth = len(self._modules)
 
     def _enter_root(self, module: nn.Module, args: Any) -> None:
         self.log.root_starts.append(self._clock)
@@ -282,6 +301,7 @@ class Recorder(TorchDispatchMode):
     def leave_module(self) -> None:
         if self._modules:  # empty when the module was entered before the recorder
             self._modules.pop()
+        self._linear_depth = 0
 
     def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         if self._active:

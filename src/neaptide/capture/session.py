@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
+from neaptide.capture.accumulation import undo_copies
 from neaptide.capture.cutting import Times, Where, held_between, low_point, trace_of, variation_of
 from neaptide.capture.recorder import Log, Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
@@ -106,7 +107,7 @@ class Session:
         Also from a capture that was broken off, as long as one iteration was recorded. `times` takes the place of the
         measured ones.
         """
-        log, marks = self.recorder.log, self._marks
+        log, marks = undo_copies(self.recorder.log), self._marks
         if len(marks) < 2 or marks[-1] == marks[0]:
             raise CaptureError(f"no operation on {self._device.type} was seen")
         cuts = [low_point(log, mark) for mark in marks[:-1]] + marks[-1:] if self._cut_at_low_point else marks
@@ -115,12 +116,12 @@ class Session:
         held = held_between(log)
         start, end = max(settled, key=lambda cut: (int(held[cut[0] : cut[1] + 1].max()), -cut[0]))
         variation = variation_of(log, marks[SETTLING:]) if len(marks) > SETTLING + 2 else ""
-        chosen = self._measured_times(start, end) if times is None else times(log, start, end)
+        chosen = self._measured_times(log, start, end) if times is None else times(log, start, end)
         return trace_of(log, start, end, chosen, where, variation)
 
-    def _measured_times(self, start: int, end: int) -> Times:
+    def _measured_times(self, log: Log, start: int, end: int) -> Times:
         """Times from the profiled runs, or the recorder's where those did something else; they sum to a plain step."""
-        log, marks = self.recorder.log, self._marks
+        marks = self._marks
         count = end - start
         seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
         host_seconds = np.zeros(count)

@@ -45,28 +45,41 @@ def match(events: Sequence[Any], names: Sequence[str]) -> list[Span] | None:
     """The span of each named op, in order; None if the run did something else.
 
     The recorder sees an op after composite ones were taken apart, so the profile has more: wrappers around an op, and
-    what it calls inside. The next op of the list is the next event of its name that is inside no op matched before.
+    what it calls inside. The next op of the list is the next event of its name that is inside no op matched before, or
+    that encloses the ops matched last (an in-place op first saves a copy). Where the recorder made the framework work
+    on a copy, the profile has the op in place.
     """
     if not events:
         return None
     origin = events[0]
     spans: list[Span] = []
+    enclosing: list[tuple[str, float]] = []  # open events outside any matched op: name and start
     inside = 0  # depth below the matched op; 0: looking for the next
     start = held = highest = 0.0
+
+    def is_next(name: str) -> bool:
+        return len(spans) < len(names) and names[len(spans)] in (name, name.removesuffix("_"))
+
     for event in events:
         kind = event.kind()
         if kind == "push":
             if inside:
                 inside += 1
-            elif len(spans) < len(names) and event.name() == names[len(spans)]:
+            elif is_next(event.name()):
                 inside, held, highest = 1, 0.0, 0.0
                 start = origin.cpu_elapsed_us(event)
-        elif inside and kind == "pop":
+            else:
+                enclosing.append((event.name(), origin.cpu_elapsed_us(event)))
+        elif kind == "pop" and inside:
             inside -= 1
             if inside == 0:
                 end = origin.cpu_elapsed_us(event)
                 spans.append(Span(start * 1e-6, end * 1e-6, int(highest - max(held, 0.0))))
-        elif inside and kind == "memory_alloc":
+        elif kind == "pop" and enclosing:
+            name, opened = enclosing.pop()
+            if spans and is_next(name) and opened * 1e-6 <= spans[-1].start_seconds:
+                spans.append(Span(spans[-1].end_seconds, origin.cpu_elapsed_us(event) * 1e-6, 0))
+        elif kind == "memory_alloc" and inside:
             held += event.cpu_memory_usage()
             highest = max(highest, held)
     return spans if len(spans) == len(names) else None
