@@ -23,8 +23,7 @@ class MemoryCurve:
     bytes: Integers
 
     def __post_init__(self) -> None:
-        edges = np.array(self.edges_ns, dtype=np.int64)
-        levels = np.array(self.bytes, dtype=np.int64)
+        edges, levels = _whole(self.edges_ns), _whole(self.bytes)
         if levels.ndim != 1 or edges.shape != (levels.size + 1,) or levels.size == 0:
             raise ValueError("a curve needs one more edge than levels, and at least one level")
         if (edges[1:] <= edges[:-1]).any():
@@ -48,8 +47,8 @@ class MemoryCurve:
     @classmethod
     def of_steps(cls, durations_ns: npt.ArrayLike, levels: npt.ArrayLike) -> MemoryCurve:
         """A curve that starts at zero from the length and the bytes of each step; a step lasts at least 1 ns."""
-        durations = np.maximum(np.asarray(durations_ns, dtype=np.int64), 1)
-        return cls(np.concatenate(([0], np.cumsum(durations))), np.asarray(levels, dtype=np.int64))
+        durations = np.maximum(_whole(durations_ns), 1)
+        return cls(np.concatenate(([0], np.cumsum(durations))), _whole(levels))
 
     def __len__(self) -> int:
         return self.bytes.size
@@ -176,6 +175,14 @@ class MemoryCurve:
         return _first_gap(begins_ns[rows] - edges[run_last], ends_ns[rows] - edges[run_first], delay)
 
 
+def _whole(numbers: npt.ArrayLike) -> Integers:
+    """A copy as integers; a fraction of a byte or of a nanosecond is a mistake upstream."""
+    given: npt.NDArray[np.generic] = np.asarray(numbers)
+    if given.dtype.kind not in "iu" and given.size:
+        raise ValueError(f"a curve is made of whole bytes and nanoseconds, not {given.dtype}")
+    return given.astype(np.int64)
+
+
 def _first_gap(after: Integers, before: Integers, start: int) -> int:
     """The smallest number, from `start` on, that lies in none of the open intervals (after, before)."""
     order = after.argsort()
@@ -194,16 +201,16 @@ def _runs_above(values: Integers, thresholds: Integers) -> tuple[Integers, Integ
 
 
 def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
-    """Indices of at most `most` of the cheapest joins, no two of them neighbours: only local minima are taken."""
-    padded = np.concatenate(([np.inf], cost, [np.inf]))
-    minima = ((cost < padded[:-2]) & (cost <= padded[2:])).nonzero()[0]
-    if minima.size > most:
-        minima = minima[np.argsort(cost[minima], kind="stable")[:most]]
-    return np.sort(minima)
+    """Indices of at most `most` of the cheapest joins, no two of them neighbours."""
+    cheapest = np.sort(np.argsort(cost, kind="stable")[:most])
+    run_starts = np.flatnonzero(np.diff(cheapest, prepend=-2) > 1)
+    within_run = np.arange(cheapest.size) - np.repeat(run_starts, np.diff(run_starts, append=cheapest.size))
+    return cheapest[within_run % 2 == 0]
 
 
 def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
-    """The sum of some curves, over the span from the first start to the last end."""
+    """The sum of some curves, at least one, over the span from the first start to the last end."""
+    _require_some(curves)
     times = np.concatenate([curve.edges_ns for curve in curves])
     changes = np.concatenate([np.diff(curve.bytes, prepend=0, append=0) for curve in curves])
     order = np.argsort(times, kind="stable")
@@ -213,7 +220,13 @@ def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
 
 
 def envelope(curves: Sequence[MemoryCurve]) -> MemoryCurve:
-    """The pointwise maximum of some curves, over the span from the first start to the last end."""
+    """The pointwise maximum of some curves, at least one, over the span from the first start to the last end."""
+    _require_some(curves)
     edges = np.unique(np.concatenate([curve.edges_ns for curve in curves]))
     levels = np.max([curve.at(edges[:-1]) for curve in curves], axis=0)
     return MemoryCurve._trusted(edges, levels)
+
+
+def _require_some(curves: Sequence[MemoryCurve]) -> None:
+    if not curves:
+        raise ValueError("no curves were given")

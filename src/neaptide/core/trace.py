@@ -6,21 +6,14 @@ and report of the project reads traces and nothing else about a job's work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from neaptide.core.columns import Codes, Flags, Floats, Integers, Labels, Lists, arrays_of, frozen, table_problem
 from neaptide.core.curve import MemoryCurve
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Codes = npt.NDArray[np.uint8]  # of an enumeration
 
 # An op is light when two such ops can run side by side without slowing each other. Herald's own threshold is
 # unpublished; this one is ours.
@@ -46,54 +39,6 @@ class Kind(IntEnum):
     INPUT = 4
     ACTIVATION = 5  # made by the forward pass and alive when the backward pass begins
     TEMPORARY = 6
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Labels:
-    """A column of strings, each distinct one stored once."""
-
-    words: tuple[str, ...]
-    codes: Integers
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Labels:
-        index: dict[str, int] = {}
-        codes = [index.setdefault(text, len(index)) for text in texts]
-        return cls(tuple(index), np.array(codes, dtype=np.int64))
-
-    def __len__(self) -> int:
-        return self.codes.size
-
-    def __getitem__(self, position: int) -> str:
-        return self.words[int(self.codes[position])]
-
-    def which(self, text: str) -> Integers:
-        """The positions of `text`."""
-        return np.flatnonzero(self.codes == self.words.index(text)) if text in self.words else np.empty(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lists:
-    """A column of lists of integers, in one array with offsets."""
-
-    offsets: Integers
-    items: Integers
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Lists:
-        offsets = np.concatenate(([0], np.cumsum([len(row) for row in rows], dtype=np.int64)))
-        return cls(offsets.astype(np.int64), np.array([item for row in rows for item in row], dtype=np.int64))
-
-    def __len__(self) -> int:
-        return max(self.offsets.size - 1, 0)
-
-    def __getitem__(self, position: int) -> Integers:
-        row = range(len(self))[position]  # counts from the end, or raises IndexError, as a list does
-        return self.items[self.offsets[row] : self.offsets[row + 1]]
-
-    def owners(self) -> Integers:
-        """For each item, the position of the list it is in."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,12 +108,14 @@ class Trace:
         for table in (self.ops, self.tensors):
             for column in table.__dataclass_fields__:
                 value = getattr(table, column)
-                for array in _arrays_of(value):
-                    _frozen(array)
+                for array in arrays_of(value):
+                    frozen(array)
 
     def check(self) -> None:
         """Raise ValueError unless every column and index is consistent with the others."""
-        problem = _shape_problem(self.ops) or _shape_problem(self.tensors)
+        problem = table_problem(self.ops) or table_problem(self.tensors)
+        if not problem and len(self.ops) == 0:
+            problem = "it has no op"
         if problem:
             raise ValueError(f"not a trace: {problem}")
         n, m = len(self.ops), len(self.tensors)
@@ -181,7 +128,9 @@ class Trace:
             "an op without a phase": (self.ops.phase > max(Phase)).any(),
             "a tensor without a kind": (self.tensors.kind > max(Kind)).any(),
             "a tensor that dies before it is born": (self.tensors.died < self.tensors.born).any(),
-            "a lifetime outside the iteration": ((self.tensors.born < -1) | (self.tensors.died > n)).any(),
+            "a lifetime outside the iteration": (
+                (self.tensors.born < -1) | (self.tensors.born >= n) | (self.tensors.died > n)
+            ).any(),
             "a negative size": self.batch < 0 or any((column < 0).any() for column in sizes),
             "a time that is not a time": any(
                 not np.isfinite(column).all() or (column < 0).any() for column in (*times, self.ops.flops)
@@ -211,16 +160,16 @@ class Trace:
         change = np.zeros(n + 1, dtype=np.int64)
         np.add.at(change, np.clip(self.tensors.born, 0, n), self.tensors.bytes)
         np.subtract.at(change, np.clip(self.tensors.died + 1, 0, n), self.tensors.bytes)
-        return _frozen(np.cumsum(change)[:n] + self.ops.scratch_bytes)
+        return frozen(np.cumsum(change)[:n] + self.ops.scratch_bytes)
 
     @cached_property
     def end_seconds(self) -> Floats:
         """When each op ends, alone on the device: the launches before it have passed, and the op before it is done."""
         if not self.asynchronous:
-            return _frozen(np.cumsum(self.ops.host_seconds + self.ops.seconds))
+            return frozen(np.cumsum(self.ops.host_seconds + self.ops.seconds))
         work = np.cumsum(self.ops.seconds)
         launch = np.cumsum(self.ops.host_seconds)
-        return _frozen(work + np.maximum.accumulate(launch - (work - self.ops.seconds)))
+        return frozen(work + np.maximum.accumulate(launch - (work - self.ops.seconds)))
 
     @cached_property
     def uses(self) -> Uses:
@@ -273,66 +222,13 @@ class Trace:
         return float(self.ops.seconds[self.light].sum()) / busy if busy else 0.0
 
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-_DTYPE_OF = {"Integers": np.int64, "Floats": np.float64, "Flags": np.bool_, "Codes": np.uint8}
-
-
-def _arrays_of(column: object) -> list[npt.NDArray[np.generic]]:
-    match column:
-        case Labels():
-            return [column.codes]
-        case Lists():
-            return [column.offsets, column.items]
-        case np.ndarray():
-            return [column]
-    raise TypeError(f"not a column: {column!r}")
-
-
-def _holds(column: object, annotation: str) -> bool:
-    """Whether a column is what its field's annotation says."""
-    if annotation in _DTYPE_OF:
-        return isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype == _DTYPE_OF[annotation]
-    return type(column).__name__ == annotation and all(_holds(array, "Integers") for array in _arrays_of(column))
-
-
-def _shape_problem(table: Ops | Tensors) -> str:
-    """What is wrong with the types and the sizes of a table's columns, or nothing."""
-    columns = {field.name: getattr(table, field.name) for field in fields(table)}
-    for field in fields(table):
-        if not _holds(columns[field.name], str(field.type)):
-            return f"column {field.name} does not hold {str(field.type).lower()}"
-    size = len(table)
-    if isinstance(table, Ops) and size == 0:
-        return "it has no op"
-    for name, column in columns.items():
-        if len(column) != size:
-            return f"column {name} has {len(column)} rows, not {size}"
-        if isinstance(column, Labels):
-            if len(set(column.words)) != len(column.words):
-                return f"column {name} has a word twice"
-            if size and not 0 <= column.codes.min() <= column.codes.max() < len(column.words):
-                return f"column {name} names an unknown word"
-        if isinstance(column, Lists) and (
-            column.offsets[0] != 0
-            or column.offsets[-1] != column.items.size
-            or (column.offsets[1:] < column.offsets[:-1]).any()
-        ):
-            return f"column {name} has bad offsets"
-    return ""
-
-
 def _first(op: Integers, tensor: Integers, size: int) -> Integers:
     found = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(found, tensor, op)
-    return _frozen(np.where(found == np.iinfo(np.int64).max, -1, found))
+    return frozen(np.where(found == np.iinfo(np.int64).max, -1, found))
 
 
 def _last(op: Integers, tensor: Integers, size: int) -> Integers:
     found = np.full(size, -1, dtype=np.int64)
     np.maximum.at(found, tensor, op)
-    return _frozen(found)
-
-
-def _frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    array.flags.writeable = False
-    return array
+    return frozen(found)

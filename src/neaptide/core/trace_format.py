@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from neaptide.core.trace import Labels, Lists, Ops, Tensors, Trace
+from neaptide.core.columns import Labels, Lists
+from neaptide.core.trace import Ops, Tensors, Trace
 
 MAGIC = b"NEAPTIDE-TRACE\n"
 VERSION = 1
