@@ -205,7 +205,8 @@ def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
     cheapest = np.sort(np.argsort(cost, kind="stable")[:most])
     run_starts = np.flatnonzero(np.diff(cheapest, prepend=-2) > 1)
     within_run = np.arange(cheapest.size) - np.repeat(run_starts, np.diff(run_starts, append=cheapest.size))
-    return cheapest[within_run % 2 == 0]
+    disjoint: Integers = cheapest[within_run % 2 == 0]
+    return disjoint
 
 
 def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
