@@ -30,6 +30,17 @@ def tokens(length: int, vocabulary: int) -> Sample:
     return sample
 
 
+def sentence_pairs(length: int, vocabulary: int) -> Sample:
+    """Source words, the translation's words so far, and as target the word that follows each of them."""
+
+    def sample(batch: int) -> tuple[Tensor, ...]:
+        source = torch.randint(vocabulary, (batch, length))
+        translation = torch.randint(vocabulary, (batch, length + 1))
+        return source, translation[:, :-1], translation[:, 1:]
+
+    return sample
+
+
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     """Mean cross entropy with the classes in the last dimension of `output`."""
     return F.cross_entropy(output.flatten(0, -2), target.flatten())

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from neaptide.models import feed
-from neaptide.models.seq2seq import sentence_pairs
 from neaptide.models.zoo import Recipe, Scale, adam, family
 
 LAYERS = 4
@@ -86,7 +85,7 @@ def gnmt(_name: str, scale: Scale) -> Recipe:
     vocabulary, width, length = (32_320, 1024, 50) if scale == "paper" else (200, 32, 16)
     return Recipe(
         module=partial(GNMT, vocabulary, width),
-        sample=sentence_pairs(length, vocabulary),
+        sample=feed.sentence_pairs(length, vocabulary),
         criterion=feed.cross_entropy,
         batch=128 if scale == "paper" else 16,
         optimizer=adam,

@@ -8,23 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from neaptide.models import feed
 from neaptide.models.rnnlm import SIZES, Size
-from neaptide.models.zoo import Recipe, Sample, Scale, family, plain_sgd
-
-
-def sentence_pairs(length: int, vocabulary: int) -> Sample:
-    """Source words, the translation's words so far, and as target the word that follows each of them."""
-
-    def sample(batch: int) -> tuple[Tensor, ...]:
-        source = torch.randint(vocabulary, (batch, length))
-        translation = torch.randint(vocabulary, (batch, length + 1))
-        return source, translation[:, :-1], translation[:, 1:]
-
-    return sample
+from neaptide.models.zoo import Recipe, Scale, family, plain_sgd
 
 
 class Seq2Seq(nn.Module):
@@ -50,7 +38,7 @@ def seq2seq(name: str, scale: Scale) -> Recipe:
     size = SIZES[name.removeprefix("seq2seq-"), scale]
     return Recipe(
         module=partial(Seq2Seq, size),
-        sample=sentence_pairs(size.steps, size.vocabulary),
+        sample=feed.sentence_pairs(size.steps, size.vocabulary),
         criterion=feed.cross_entropy,
         batch=20,
         optimizer=plain_sgd,

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from neaptide.models import feed
 from neaptide.models.attention import Block, Style
-from neaptide.models.seq2seq import sentence_pairs
 from neaptide.models.zoo import Recipe, Scale, adam, family
 
 
@@ -60,7 +59,7 @@ def transformer(_name: str, scale: Scale) -> Recipe:
         style = Style(width=64, heads=4, hidden=256, activation=nn.ReLU, attention_dropout=0.0)
     return Recipe(
         module=partial(Transformer, vocabulary, length, layers, style),
-        sample=sentence_pairs(length, vocabulary),
+        sample=feed.sentence_pairs(length, vocabulary),
         criterion=feed.cross_entropy,
         batch=batch,
         optimizer=adam,
