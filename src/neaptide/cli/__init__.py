@@ -1,1 +1,5 @@
-def main() -> None: ...
+"""The `neaptide` command."""
+
+from neaptide.cli.app import main
+
+__all__ = ["main"]

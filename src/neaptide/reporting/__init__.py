@@ -1,0 +1,1 @@
+"""From traces to what people read: tables, drawings and figures. No torch."""

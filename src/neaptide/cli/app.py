@@ -1,0 +1,75 @@
+"""The command line's root: which commands there are, and how errors end.
+
+Commands are named by import path and loaded when called, so that `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter
+
+from neaptide import __version__
+from neaptide.cli.target import end_options_at_script
+
+USER_ERROR, INTERRUPTED = 2, 130
+
+app = App(
+    name="neaptide",
+    help="Run more PyTorch jobs on one GPU than fit.",
+    version=__version__,
+    help_format="plaintext",
+    default_parameter=Parameter(negative=(), show_default=False),
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+app.command(
+    "neaptide.cli.profile:profile",
+    help="Show how much memory one iteration of a model or a script needs, and when.",
+    usage="Usage: neaptide profile [OPTIONS] TARGET [ARGUMENTS...]",
+    help_epilogue="""\
+A model is estimated for a device that need not be here. A script runs here,
+unchanged, until enough of its iterations were seen. Options go before a script.
+
+  neaptide profile bert-large --batch 32 --device A100-40GB -o bert.trace
+  neaptide profile --figure tide.pdf train.py --lr 0.1
+  neaptide profile bert.trace
+""",
+)
+app.command(
+    "neaptide.cli.bench:bench",
+    help="Run one of the project's benchmarks and show its figures beside their goals.",
+    usage="Usage: neaptide bench [OPTIONS] NAME",
+)
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run a command line, this process's own if none is given, and return its exit code."""
+    # The profiler that times ops warns from C++ that it is the old one; torch reads this when it is first imported.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    try:
+        words = list(sys.argv[1:] if tokens is None else tokens)
+        if words[:1] == ["profile"]:
+            words[1:] = end_options_at_script(words[1:], app["profile"].assemble_argument_collection())
+        code: int | None = app(words, exit_on_error=False, print_error=False)
+        sys.stdout.flush()  # so that a reader who has gone is noticed here
+        return code or 0
+    except BrokenPipeError:  # as `neaptide profile ... | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # what a shell reports of a program that wrote into a closed pipe
+    except KeyboardInterrupt:
+        print("neaptide: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (CycloptsError, ValueError, OSError) as error:
+        if sys.flags.dev_mode:  # PYTHONDEVMODE=1: whoever develops neaptide wants to know where
+            raise
+        print(f"neaptide: {_one_line(error)}", file=sys.stderr)
+        return USER_ERROR
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split())

@@ -1,0 +1,38 @@
+"""The traceback of someone else's code: as if it had run alone, without the frames of those who watched it."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, TracebackException
+
+import neaptide
+
+_OURS = str(Path(neaptide.__file__).parent)
+_WATCHERS = (_OURS, runpy.__file__, "<frozen runpy>", "<frozen importlib")
+
+
+def print_failure(error: BaseException, path: Path) -> None:
+    """Print what the program at `path` raised, as Python itself would have."""
+    if isinstance(error, SystemExit):
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+        return
+    report = TracebackException.from_exception(error)
+    _forget_watchers(report)
+    first = next((i for i, frame in enumerate(report.stack) if Path(frame.filename) == path), 0)
+    report.stack = StackSummary.from_list(list(report.stack)[first:])
+    print("".join(report.format()), end="", file=sys.stderr)
+
+
+def _forget_watchers(report: TracebackException) -> None:
+    report.stack = StackSummary.from_list([frame for frame in report.stack if not _is_watcher(frame)])
+    related = (report.__cause__, report.__context__, *(report.exceptions or ()))
+    for other in related:
+        if other is not None:
+            _forget_watchers(other)
+
+
+def _is_watcher(frame: FrameSummary) -> bool:
+    return frame.filename.startswith(_WATCHERS)

@@ -1,0 +1,89 @@
+"""What a benchmark yields, and how its figures are shown.
+
+A benchmark is a file with `def figures() -> Iterator[Figure]`; `neaptide bench NAME` runs it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import platform
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from neaptide import __version__
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+_GOAL = re.compile(r"\s*(<=|>=|==|<|>)\s*([+-]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a benchmark measured; `goal` is such as `<= 15`, in the same unit, or empty."""
+
+    name: str
+    value: float
+    unit: str
+    goal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.goal and not _GOAL.fullmatch(self.goal):
+            raise ValueError(f"{self.name}: {self.goal!r} is not a goal; write it like '<= 15'")
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None if there is none."""
+        match = _GOAL.fullmatch(self.goal)
+        return _COMPARE[match[1]](self.value, float(match[2])) if match else None
+
+
+def figures_table(name: str, figures: Sequence[Figure]) -> Table:
+    """The figures of a benchmark as one reads them."""
+    table = Table(
+        title=f"bench {name}",
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("figure", overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True)
+    table.add_column("goal", no_wrap=True)
+    table.add_column("met", no_wrap=True)
+    for figure in figures:
+        met = {True: Text("yes", "green"), False: Text("NO", "bold red"), None: Text()}[figure.met]
+        table.add_row(Text(figure.name), _number(figure.value), Text(figure.unit), Text(figure.goal), met)
+    return table
+
+
+def figures_json(name: str, figures: Sequence[Figure]) -> str:
+    """The figures of a benchmark in one line for a program, with what they depend on."""
+    rows = [
+        {"name": each.name, "value": each.value, "unit": each.unit, "goal": each.goal, "met": each.met}
+        for each in figures
+    ]
+    versions = {"neaptide": __version__, "python": platform.python_version(), "torch": version("torch")}
+    report = {"name": name, "figures": rows, "versions": versions, "cpus": os.cpu_count()}
+    return msgspec.json.encode(report).decode()  # writes null where a value is not finite
+
+
+def _number(value: float) -> str:
+    """Four digits at least, and no exponent for what people count."""
+    if 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"

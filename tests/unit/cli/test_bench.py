@@ -1,0 +1,99 @@
+"""`neaptide bench` runs what is in benchmarks/."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neaptide.cli import bench
+from neaptide.cli.bench import benchmark_directories, find_benchmark
+
+HEAD = "from neaptide.reporting.bench import Figure\n"
+BENCHMARKS = {
+    "speed": HEAD + "def figures():\n    yield Figure('time', 2.5, 's', '<= 3')\n    yield Figure('size', 7, 'KiB')\n",
+    "missed": HEAD + "def figures():\n    yield Figure('time', 2.5, 's', '<= 2')\n",
+    "raising": HEAD + "def figures():\n    yield Figure('time', 2.5, 's')\n    raise KeyError('x')\n",
+    "without": "x = 1\n",
+    "numbers": "def figures():\n    yield 3\n",
+    "misspelt": "x = (",
+    "_helper": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "benchmarks"
+    directory.mkdir()
+    for name, text in BENCHMARKS.items():
+        (directory / f"{name}.py").write_text(text)
+    monkeypatch.setattr(bench, "benchmark_directories", lambda: [directory])
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    return directory
+
+
+def test_the_figures_are_printed(run: Any) -> None:
+    outcome = run("bench", "speed")
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = [line.split() for line in outcome.out.splitlines()]
+    assert rows[2:] == [["time", "2.5", "s", "<=", "3", "yes"], ["size", "7", "KiB"]]
+
+
+def test_the_last_line_is_json(run: Any) -> None:
+    report = json.loads(run("bench", "missed", "--json").out.splitlines()[-1])
+    assert report["name"] == "missed"
+    assert report["figures"] == [{"name": "time", "value": 2.5, "unit": "s", "goal": "<= 2", "met": False}]
+
+
+@pytest.mark.parametrize(("words", "code"), [("missed", 0), ("missed --check", 1), ("speed --check", 0)])
+def test_a_missed_goal_is_a_failure_only_when_it_is_checked(run: Any, words: str, code: int) -> None:
+    assert run("bench", *words.split()).code == code
+
+
+def test_a_benchmark_that_raises_shows_its_figures_and_its_own_traceback(run: Any, benchmarks: Path) -> None:
+    outcome = run("bench", "raising", "--json")
+    assert outcome.code == 1
+    assert "2.5" in outcome.out
+    assert outcome.err.splitlines() == [
+        "Traceback (most recent call last):",
+        f'  File "{benchmarks / "raising.py"}", line 4, in figures',
+        "    raise KeyError('x')",
+        "KeyError: 'x'",
+        "neaptide: benchmark raising failed",
+    ]
+
+
+def test_a_benchmark_that_python_cannot_read(run: Any) -> None:
+    outcome = run("bench", "misspelt")
+    assert outcome.code == 1
+    assert "SyntaxError" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("", "name a benchmark; there are missed, misspelt, numbers, raising, speed, without"),
+        ("sped", "no benchmark is called 'sped'; did you mean speed or"),
+        ("_helper", "no benchmark is called '_helper'"),
+        ("without", "without.py defines no function figures()"),
+        ("numbers", "must yield Figure, not 3"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(run: Any, words: str, part: str) -> None:
+    outcome = run("bench", *words.split())
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
+
+
+def test_no_directory_is_said() -> None:
+    with pytest.raises(ValueError, match="there is no directory benchmarks here"):
+        find_benchmark("speed", [])
+
+
+def test_benchmarks_are_looked_for_here_too(benchmarks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(benchmarks.parent)
+    assert benchmark_directories()[-1] == benchmarks

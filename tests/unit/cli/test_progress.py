@@ -1,0 +1,81 @@
+"""Progress shows for what takes long, and only on a terminal."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from threading import Event
+
+import pytest
+from rich.progress import Progress
+
+from neaptide.cli import progress as module
+from neaptide.cli.progress import progress, script_progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Everything is slow, and the event tells when a bar shows."""
+    event = Event()
+    start = Progress.start
+
+    def start_and_tell(bar: Progress) -> None:
+        start(bar)
+        event.set()
+
+    monkeypatch.setattr(Progress, "start", start_and_tell)
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    return event
+
+
+def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 1000.0)
+    with redirect_stderr(Terminal()) as terminal, progress("estimating x") as on_progress:
+        on_progress(1, 3)
+    assert "estimating" not in terminal.getvalue()
+
+
+def test_what_is_piped_shows_nothing(shown: Event, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("estimating x") as on_progress, script_progress("train.py") as on_script:
+        on_progress(1, 3)
+        on_script(1, 3)
+    assert capsys.readouterr() == ("", "")
+    assert not shown.is_set()
+
+
+def test_what_is_slow_shows_how_far_it_is_and_leaves_nothing_behind(shown: Event) -> None:
+    with redirect_stderr(Terminal()) as terminal:
+        with progress("estimating x") as on_progress:
+            assert shown.wait(60)
+            on_progress(1, 3)
+        assert "estimating x" in terminal.getvalue()
+        assert "1/3" in terminal.getvalue()
+        assert terminal.getvalue().endswith("\x1b[2K")  # the line is wiped
+
+
+def test_an_error_ends_the_bar_and_goes_on(shown: Event) -> None:
+    def fail() -> None:
+        with progress("estimating x"):
+            assert shown.wait(60)
+            raise ValueError("no memory")
+
+    with redirect_stderr(Terminal()) as terminal, pytest.raises(ValueError, match="no memory"):
+        fail()
+    assert terminal.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_script_that_writes_to_the_same_terminal_gets_whole_lines() -> None:
+    with (
+        redirect_stdout(Terminal()),
+        redirect_stderr(Terminal()) as terminal,
+        script_progress("train.py") as on_progress,
+    ):
+        on_progress(1, 8)
+    assert terminal.getvalue() == "neaptide: 1 of 8 iterations of train.py seen\n"

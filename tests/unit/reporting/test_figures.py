@@ -1,0 +1,69 @@
+"""Figures for papers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from builders import Op, make_trace, training_trace
+from neaptide.core.trace import Phase
+from neaptide.reporting.figures import draw_profile, save_figure
+
+STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89PNG"}
+
+
+@pytest.mark.parametrize("suffix", STARTS)
+def test_each_format_is_written(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"tide{suffix}"
+    save_figure(training_trace(), path)
+    assert path.read_bytes().startswith(STARTS[suffix])
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf"])
+def test_the_same_trace_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for path in paths:
+        save_figure(training_trace(), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf, not 'tide\.gif'"):
+        save_figure(training_trace(), tmp_path / "tide.gif")
+
+
+def words_of(figure: Figure) -> list[str]:
+    axes = figure.axes[0]
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_figure_says_what_is_needed() -> None:
+    figure = Figure()
+    draw_profile(training_trace(), figure.add_subplot())
+    axes = figure.axes[0]
+    assert {"peak 257 B", "100 B", "forward", "backward"} <= set(words_of(figure))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Time (ms)", "Memory (B)")
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["parameter", "gradient", "input", "activation", "temporary", "persistent"]
+
+
+@pytest.mark.parametrize(("seconds", "name"), [(0.3, "optimizer"), (0.05, "opt.")])
+def test_an_update_is_named_as_far_as_there_is_room(seconds: float, name: str) -> None:
+    figure = Figure()
+    phases = {Phase.FORWARD: 0.45, Phase.BACKWARD: 0.5, Phase.OPTIMIZER: seconds}
+    draw_profile(make_trace([Op(phase=phase, seconds=share) for phase, share in phases.items()]), figure.add_subplot())
+    assert name in words_of(figure)
+
+
+def test_many_short_phases_are_drawn_without_names() -> None:
+    figure = Figure()
+    ops = [Op(phase=phase) for phase in [Phase.FORWARD, Phase.BACKWARD] * 40]
+    draw_profile(make_trace(ops), figure.add_subplot())
+    assert "forward" not in words_of(figure)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e5])
+def test_any_length_can_be_drawn(seconds: float, tmp_path: Path) -> None:
+    save_figure(make_trace([Op(seconds=seconds)]), tmp_path / "x.png")

@@ -1,0 +1,114 @@
+"""The printed profile."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from builders import Op, Tensor, make_trace, training_trace
+from neaptide.core.device import CATALOGUE, DeviceSpec
+from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.units import GIB
+from neaptide.reporting.summary import print_profile, title, warnings
+
+
+def printed(trace: Trace, width: int = 120, device: DeviceSpec | None = None, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    print_profile(trace, Console(file=file, width=width), device)
+    file.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_says_what_was_profiled() -> None:
+    assert title(training_trace()).plain == "tiny, batch 4, training, estimated for V100-16GB"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1", "soft"])
+def test_a_device_of_torch_was_measured(device: str) -> None:
+    assert title(replace(training_trace(), device=device)).plain.endswith(f"measured on {device}")
+
+
+def test_an_unknown_batch_is_not_said() -> None:
+    trace = make_trace([Op(phase=Phase.INFERENCE)], batch=0, device="cpu")
+    assert title(trace).plain == "tiny, inference, measured on cpu"
+    assert "samples/s" not in printed(trace)
+
+
+def test_the_numbers() -> None:
+    lines = [" ".join(line.split()) for line in printed(training_trace(asynchronous=False)).splitlines()]
+    assert "persistent 100 B parameter 100 B" in lines
+    assert "ephemeral 157 B comes and goes within an iteration" in lines
+    assert "peak 257 B at 3.02 ms in aten.mm of layer" in lines
+    assert "step time 8.02 ms 499 samples/s" in lines
+    assert "light ops 12.5% of the device time; they leave room for other jobs" in lines
+    assert "ops 4 forward 2, backward 1, optimizer 1" in lines
+
+
+def test_the_largest_tensors_come_first_and_are_ten() -> None:
+    trace = make_trace([Op()], [Tensor(bytes=size, born=0, died=0, label=f"layer{size}.") for size in range(1, 31)])
+    text = printed(trace)
+    order = [size for size in range(30, 0, -1) if f"layer{size}." in text]
+    assert order == list(range(30, 20, -1))
+    assert text.index("layer30.") < text.index("layer21.")
+
+
+def test_a_tensor_shows_its_kind_layout_and_life() -> None:
+    ops = [Op(module=f"block{i}", seconds=1e-3, writes=[1] if i == 2 else []) for i in range(4)]
+    tensors = [
+        Tensor(bytes=64, born=-1, died=4, kind=Kind.PARAMETER, label="block0.weight", layout="float32[4, 4]"),
+        Tensor(bytes=32, born=2, died=2, label="", layout="float32[8]"),
+    ]
+    lines = printed(make_trace(ops, tensors)).splitlines()
+    weight = next(line for line in lines if "block0.weight" in line)
+    assert weight.split() == ["64", "B", "parameter", "━" * 16, "always", "block0.weight", "float32[4,", "4]"]
+    other = next(line for line in lines if "float32[8]" in line)
+    assert other.split() == ["32", "B", "temporary", "········━━━━····", "1.00", "ms", "block2", "float32[8]"]
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are() -> None:
+    text = printed(make_trace([Op()], [Tensor(bytes=1, born=0, died=0, label="[bold]x[/]", layout="float32[2]")]))
+    assert "[bold]x[/]" in text
+    assert "float32[2]" in text
+
+
+def test_a_plain_terminal_gets_plain_characters() -> None:
+    assert printed(training_trace(), encoding="ascii").isascii()
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, printed(training_trace(), width).splitlines())) <= width
+
+
+def test_what_does_not_fit_is_said() -> None:
+    trace = make_trace([Op()], [Tensor(bytes=25 * GIB, born=0, died=0)])
+    expected = "Does not fit: needs 25.0 GiB, V100-16GB has 16.0 GiB, 9.00 GiB too little."
+    assert list(warnings(trace, CATALOGUE["V100-16GB"])) == [expected]
+    assert expected in printed(trace)
+    assert "fit" not in printed(replace(trace, device="A100-40GB"))
+
+
+def test_a_device_that_the_catalogue_does_not_know_can_be_given() -> None:
+    mine = replace(CATALOGUE["V100-16GB"], name="mine", memory_bytes=200)
+    assert "mine has 200 B" in printed(replace(training_trace(), device="mine"), device=mine)
+
+
+def test_iterations_that_differ_are_said() -> None:
+    assert "differ, this is the one with the highest peak: op 3 is long." in printed(
+        replace(training_trace(), variation="op 3 is long")
+    )
+
+
+def test_a_strangers_trace_cannot_steer_the_terminal() -> None:
+    tensors = [Tensor(bytes=1, born=0, died=0, label="a\x1b]0;b\x07", layout="\x1b[2J")]
+    evil = make_trace([Op(name="\x1b[1m", module="\r")], tensors, name="\x1b[2J", device="x\ny", variation="\x1b[0m")
+    assert not {"\x1b", "\r", "\x07"} & set(printed(evil))
+
+
+def test_a_tensor_that_is_gone_before_the_first_op() -> None:
+    text = printed(make_trace([Op(seconds=1.0)], [Tensor(bytes=8, born=-1, died=-1, label="batch")]))
+    assert "━··············· 0 s" in text
