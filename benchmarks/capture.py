@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from statistics import median
 from time import perf_counter
 
@@ -78,7 +79,7 @@ def _arithmetic(traces: list[Trace]) -> Iterator[Figure]:
 
 def _fresh(trace: Trace) -> Trace:
     """The same trace with nothing worked out yet."""
-    return Trace(trace.name, trace.device, trace.batch, trace.asynchronous, trace.variation, trace.ops, trace.tensors)
+    return Trace(**{field.name: getattr(trace, field.name) for field in fields(trace)})
 
 
 def _once(work: Callable[[], object]) -> float:

@@ -44,6 +44,7 @@ def make_trace(
     name: str = "tiny",
     device: str = "V100-16GB",
     batch: int = 1,
+    estimated: bool = True,
     asynchronous: bool = False,
     variation: str = "",
 ) -> Trace:
@@ -51,6 +52,7 @@ def make_trace(
         name,
         device,
         batch,
+        estimated,
         asynchronous,
         variation,
         Ops(
@@ -102,7 +104,7 @@ def training_trace(*, asynchronous: bool = True) -> Trace:
 def columns_of(trace: Trace) -> dict[str, object]:
     """Everything a trace says, in plain values that `==` compares exactly, the types of the columns included."""
     said: dict[str, object] = {
-        name: getattr(trace, name) for name in ("name", "device", "batch", "asynchronous", "variation")
+        name: getattr(trace, name) for name in ("name", "device", "batch", "estimated", "asynchronous", "variation")
     }
     for table in (trace.ops, trace.tensors):
         for name in table.__dataclass_fields__:

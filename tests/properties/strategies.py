@@ -66,6 +66,7 @@ def traces(draw: st.DrawFn, max_ops: int = 6, max_tensors: int = 6) -> Trace:
         name=draw(st.text(max_size=5)),
         device=draw(_words),
         batch=draw(st.integers(0, 512)),
+        estimated=draw(st.booleans()),
         asynchronous=draw(st.booleans()),
         variation=draw(_words),
     )

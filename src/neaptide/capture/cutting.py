@@ -34,6 +34,7 @@ class Where:
     device: str
     sms: int
     batch: int
+    estimated: bool
     asynchronous: bool
 
 
@@ -84,6 +85,7 @@ def trace_of(log: Log, start: int, end: int, times: Times, where: Where, variati
         name=where.name,
         device=where.device,
         batch=where.batch,
+        estimated=where.estimated,
         asynchronous=where.asynchronous,
         variation=variation,
         ops=Ops(

@@ -49,6 +49,7 @@ def estimated(
         device=device.name,
         sms=device.sms,
         batch=batch,
+        estimated=True,
         asynchronous=True,
     )
     session = Session(torch.device("cpu"), timed=0, on_progress=on_progress)

@@ -34,6 +34,7 @@ def measured(
         device=str(torch.device(device)),
         sms=torch.get_num_threads(),
         batch=batch,
+        estimated=False,
         asynchronous=torch.device(device).type != "cpu",
     )
     session = Session(torch.device(device), recorded=iterations, timed=timed, on_progress=on_progress)

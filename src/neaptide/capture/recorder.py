@@ -43,6 +43,7 @@ class Storage:
     label: str = ""
     saved: bool = False
     strides: tuple[int, ...] = ()  # with `layout`, how its first tensor lies in it
+    phase: Phase | None = None  # of the kernel that first wrote it
     mirrored: bool = False  # some view lies in it as the first tensor does
 
 
@@ -97,6 +98,7 @@ class Recorder(TorchDispatchMode):
         self._facts: dict[Any, _Facts] = {}
         self._modules: list[str] = []
         self._linear_depth = 0  # of the linear layer at work, among the modules
+        self._path = ""  # of the module at work
         self._names: dict[int, str] = {}  # of modules and parameters
         self._main_root: int | None = None
         self._module_of_node: dict[int, str] = {}
@@ -138,6 +140,7 @@ class Recorder(TorchDispatchMode):
         facts = self._facts.get(func) or self._learn(func)
         ins = [*_tensors(args), *_tensors(kwargs.values())]
         phase = self._phase(ins)
+        self._path = path = self._module(phase)
         launches = facts.launches and not (phase is Phase.OPTIMIZER and _is_host_arithmetic(ins))
         touched = [self._storage(tensor) for tensor in ins]
         kernel = self._clock
@@ -164,11 +167,14 @@ class Recorder(TorchDispatchMode):
         written = [tensor for key in facts.mutated for tensor in _tensors((_argument(args, kwargs, key),))] or outs
         writes = dict.fromkeys(i for tensor in written if (i := self._storage(tensor, kernel)) is not None)
         reads = dict.fromkeys(i for i in touched if i is not None)
+        for number in writes:
+            storage = self.log.storages[number]
+            storage.phase = phase if storage.phase is None else storage.phase
         self.log.calls.append((func._schema.name, kernel))
         self.log.kernels.append(
             Kernel(
                 name=func._schema.name,
-                module=self._module(phase),
+                module=path,
                 phase=phase,
                 cost=cost_of(func, args, kwargs, ins, outs, out),
                 reads=tuple(reads),
@@ -204,9 +210,15 @@ class Recorder(TorchDispatchMode):
             return Phase.BACKWARD
         if torch.is_grad_enabled():
             return Phase.FORWARD
-        if not self._modules and any(self._kind(tensor) in (Kind.GRADIENT, Kind.PARAMETER) for tensor in ins):
+        if not self._modules and any(map(self._is_optimizers, ins)):
             return Phase.OPTIMIZER  # clipping, zeroing, averaging of weights
         return Phase.INFERENCE
+
+    def _is_optimizers(self, tensor: Tensor) -> bool:
+        number = self._storage(tensor)
+        storage = None if number is None else self.log.storages[number]
+        kinds = (Kind.GRADIENT, Kind.PARAMETER, Kind.OPTIMIZER)
+        return storage is not None and (storage.kind in kinds or storage.phase is Phase.OPTIMIZER)
 
     def _module(self, phase: Phase) -> str:
         """The path of the module at work; a backward op belongs to the module whose forward made its node."""
@@ -233,9 +245,8 @@ class Recorder(TorchDispatchMode):
         if size == 0:
             return None
         number = len(self.log.storages)
-        label = self._modules[-1] if self._modules else ""
         born = self._clock if kernel is None else kernel
-        self.log.storages.append(Storage(size, layout_of(tensor), born, label=label, strides=tensor.stride()))
+        self.log.storages.append(Storage(size, layout_of(tensor), born, label=self._path, strides=tensor.stride()))
 
         def died(_: object) -> None:
             entry = self._alive.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class _Driver:
         self._calls = 0
         self._finished = False
         self.session = self._new_session()
+        self._before: Session | None = None  # what was seen before the newest optimizer's first step
 
     def _new_session(self) -> Session:
         return Session(self._device, cut_at_low_point=True, on_progress=self._on_progress)
@@ -58,8 +60,17 @@ class _Driver:
     def complete(self) -> bool:
         return self._finished
 
+    def trace(self, where: Where) -> Trace | None:
+        """What the sessions saw: of a script that steps once, the iteration up to that step."""
+        for session in (self.session, self._before):
+            with suppress(CaptureError):
+                if session is not None:
+                    return session.trace(where)
+        return None
+
     def enter_module(self, module: nn.Module, args: Any) -> None:
-        if self._depth == 0 and not self._stepped:
+        # A loss is a module too; it has no parameters.
+        if self._depth == 0 and not self._stepped and next(module.parameters(), None) is not None:
             self._calls += 1
             if not self._finished:
                 self._finished = not self.session.advance()
@@ -80,7 +91,7 @@ class _Driver:
         if id(optimizer) not in self._stepped:
             self._stepped.append(id(optimizer))
             self.session.close()
-            self.session, self._finished = self._new_session(), False
+            self._before, self.session, self._finished = self.session, self._new_session(), False
         if id(optimizer) == self._stepped[-1]:
             self._finished = not self.session.advance()
             if self._finished:
@@ -107,13 +118,10 @@ def profile_script(
         device=str(device),
         sms=torch.get_num_threads(),
         batch=0,
+        estimated=False,
         asynchronous=device.type != "cpu",
     )
-    try:
-        trace = driver.session.trace(where)
-    except CaptureError:
-        trace = None
-    return ScriptRun(trace, error, driver.complete)
+    return ScriptRun(driver.trace(where), error, driver.complete)
 
 
 def _run(path: Path, arguments: Sequence[str], driver: _Driver) -> BaseException | None:

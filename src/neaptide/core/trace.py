@@ -99,6 +99,7 @@ class Trace:
     name: str
     device: str
     batch: int  # samples per iteration; 0 when unknown
+    estimated: bool  # nobody ran it: its seconds are a cost model's
     asynchronous: bool  # the host launches ahead of the device; on a plain CPU it does not
     variation: str  # how the captured iterations differed, one sentence; empty when they were alike
     ops: Ops

@@ -45,6 +45,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     device: str
     batch: int
+    estimated: bool
     asynchronous: bool
     variation: str
     ops: dict[str, _Column]
@@ -59,6 +60,7 @@ def encode(trace: Trace) -> bytes:
         name=trace.name,
         device=trace.device,
         batch=trace.batch,
+        estimated=trace.estimated,
         asynchronous=trace.asynchronous,
         variation=trace.variation,
         ops=_encode_table(trace.ops, body),
@@ -87,7 +89,16 @@ def decode(data: bytes) -> Trace:
         body = memoryview(_decompress(rest[head_length:], header))
         ops, used = _decode_table(Ops, header.ops, body, 0)
         tensors, used = _decode_table(Tensors, header.tensors, body, used)
-        trace = Trace(header.name, header.device, header.batch, header.asynchronous, header.variation, ops, tensors)
+        trace = Trace(
+            header.name,
+            header.device,
+            header.batch,
+            header.estimated,
+            header.asynchronous,
+            header.variation,
+            ops,
+            tensors,
+        )
         if used != len(body):
             raise ValueError("it has bytes that no column claims")
         trace.check()

@@ -17,8 +17,6 @@ from neaptide.reporting.timeline import STACKING, phase_spans, start_seconds
 
 _LARGEST = 10
 _CURVE_ROWS = 12
-# PyTorch's names for what it can run on; any other device of a trace was estimated.
-_REAL_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "soft", "privateuseone"})
 
 
 def print_profile(trace: Trace, console: Console, device: DeviceSpec | None = None) -> None:
@@ -49,7 +47,7 @@ def title(trace: Trace) -> Text:
     """What was profiled, in one line."""
     batch = f", batch {trace.batch}" if trace.batch else ""
     work = "inference" if (trace.ops.phase == Phase.INFERENCE).all() else "training"
-    how = "measured on" if trace.device.split(":")[0] in _REAL_DEVICES else "estimated for"
+    how = "estimated for" if trace.estimated else "measured on"
     return Text.assemble((_printable(trace.name), "bold"), _printable(f"{batch}, {work}, {how} {trace.device}"))
 
 

@@ -27,13 +27,12 @@ def test_says_what_was_profiled() -> None:
     assert title(training_trace()).plain == "tiny, batch 4, training, estimated for V100-16GB"
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda:1", "soft"])
-def test_a_device_of_torch_was_measured(device: str) -> None:
-    assert title(replace(training_trace(), device=device)).plain.endswith(f"measured on {device}")
+def test_says_that_it_was_measured() -> None:
+    assert title(replace(training_trace(), device="cpu", estimated=False)).plain.endswith("measured on cpu")
 
 
 def test_an_unknown_batch_is_not_said() -> None:
-    trace = make_trace([Op(phase=Phase.INFERENCE)], batch=0, device="cpu")
+    trace = make_trace([Op(phase=Phase.INFERENCE)], batch=0, device="cpu", estimated=False)
     assert title(trace).plain == "tiny, inference, measured on cpu"
     assert "samples/s" not in printed(trace)
 
