@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from neaptide.capture.cost import roofline_seconds
 from neaptide.capture.cutting import Times, Where
@@ -24,6 +25,9 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.trace import Trace
 
 Step = Callable[[], object]
+
+# A program that asks more often than this is in a loop that no invented value ends.
+_MOST_ANSWERS = 100_000
 
 aten = torch.ops.aten
 
@@ -77,12 +81,18 @@ def _roofline(log: Log, start: int, end: int, device: DeviceSpec) -> Times:
 class _Corrections(TorchDispatchMode):
     """Puts right what fake kernels do not know: values, and storages larger than the shape tells."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = 0
+        self._affirmed = WeakTensorKeyDictionary()  # results of "are all ...?"
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         packet = func.overloadpacket
         if packet is aten._local_scalar_dense and getattr(args[0], "constant", None) is None:
-            dtype = args[0].dtype
-            return 1.0 if dtype.is_floating_point else dtype is torch.bool or 1
+            return self._invent(args[0])
         out = func(*args, **(kwargs or {}))
+        if packet is aten.all:
+            self._affirmed[out] = True
         if packet in _REDUCED_IN_PLACE and out.dim() == 0:
             return torch.empty(args[0].numel(), dtype=out.dtype, device=out.device)[0]
         if packet is aten.mkldnn_rnn_layer:
@@ -90,6 +100,15 @@ class _Corrections(TorchDispatchMode):
             size = rnn_workspace_bytes(args)
             return output, hidden, cell, torch.empty(size, dtype=workspace.dtype, device=workspace.device)
         return out
+
+    def _invent(self, tensor: torch.Tensor) -> bool | int | float:
+        """A value that raises no suspicion: all samples are fine, none is out of range, a loss is one."""
+        self._answers += 1
+        if self._answers > _MOST_ANSWERS:
+            raise CaptureError("the program waits for a value to change, and an estimate has none: measure it instead")
+        if tensor.dtype is torch.bool:
+            return tensor in self._affirmed
+        return 1.0 if tensor.dtype.is_floating_point else 1
 
 
 @contextmanager
