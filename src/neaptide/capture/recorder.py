@@ -113,7 +113,7 @@ class Recorder(TorchDispatchMode):
         return self._clock
 
     def _now(self) -> float:
-        if self._device_type != "cpu":
+        if self._device_type not in ("cpu", "meta"):
             torch.accelerator.synchronize()
         return perf_counter()
 
@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
         ins = [*_tensors(args), *_tensors(kwargs.values())]
         phase = self._phase(ins)
         self._path = path = self._module(phase)
-        launches = facts.launches and not (phase is Phase.OPTIMIZER and _is_host_arithmetic(ins))
+        launches = facts.launches and not (self._in_optimizer and _is_host_arithmetic(ins))
         touched = [self._storage(tensor) for tensor in ins]
         kernel = self._clock
         self._clock += launches
@@ -163,10 +163,12 @@ class Recorder(TorchDispatchMode):
                     self.log.storages[number].mirrored |= self._is_whole(tensor, number)
             if not facts.view:
                 self.log.calls.append((func._schema.name, self._clock))
+            self._name_gradient(phase, outs)
             return out
         written = [tensor for key in facts.mutated for tensor in _tensors((_argument(args, kwargs, key),))] or outs
         writes = dict.fromkeys(i for tensor in written if (i := self._storage(tensor, kernel)) is not None)
         reads = dict.fromkeys(i for i in touched if i is not None)
+        self._name_gradient(phase, outs)
         for number in writes:
             storage = self.log.storages[number]
             storage.phase = phase if storage.phase is None else storage.phase
@@ -208,16 +210,16 @@ class Recorder(TorchDispatchMode):
             return Phase.OPTIMIZER
         if torch._C._current_graph_task_id() != -1:
             return Phase.BACKWARD
-        if torch.is_grad_enabled():
-            return Phase.FORWARD
-        if not self._modules and any(map(self._is_optimizers, ins)):
-            return Phase.OPTIMIZER  # clipping, zeroing, averaging of weights
-        return Phase.INFERENCE
+        training = torch.is_grad_enabled()
+        # Outside modules: clipping, zeroing and, without gradients, averaging of weights.
+        if not self._modules and ins and (all if training else any)(map(self._is_optimizers, ins)):
+            return Phase.OPTIMIZER
+        return Phase.FORWARD if training else Phase.INFERENCE
 
     def _is_optimizers(self, tensor: Tensor) -> bool:
         number = self._storage(tensor)
         storage = None if number is None else self.log.storages[number]
-        kinds = (Kind.GRADIENT, Kind.PARAMETER, Kind.OPTIMIZER)
+        kinds = (Kind.GRADIENT,) if torch.is_grad_enabled() else (Kind.GRADIENT, Kind.PARAMETER, Kind.OPTIMIZER)
         return storage is not None and (storage.kind in kinds or storage.phase is Phase.OPTIMIZER)
 
     def _module(self, phase: Phase) -> str:
@@ -272,6 +274,13 @@ class Recorder(TorchDispatchMode):
         if number is not None:
             storage = self.log.storages[number]
             storage.kind, storage.label = kind, label
+
+    def _name_gradient(self, phase: Phase, outs: list[Tensor]) -> None:
+        """What the engine puts into a parameter's `grad` is a gradient from then on."""
+        node = torch._C._current_autograd_node() if phase is Phase.BACKWARD else None
+        parameter = getattr(node, "variable", None)  # only the node that accumulates has one
+        for tensor in outs if parameter is not None else ():
+            self._name(tensor, Kind.GRADIENT, self._names.get(id(parameter), ""))
 
     def _pack(self, tensor: Tensor) -> Tensor:
         number = self._storage(tensor)
