@@ -27,7 +27,7 @@ from neaptide.core.trace import Trace
 Step = Callable[[], object]
 
 # A program that asks more often than this is in a loop that no invented value ends.
-_MOST_ANSWERS = 100_000
+_MOST_ANSWERS = 10_000
 
 aten = torch.ops.aten
 
