@@ -1,0 +1,128 @@
+// The arena's lifetime, figures and public face.
+#include "arena.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "arena_implementation.h"
+
+namespace neaptide {
+namespace {
+
+std::uint64_t range_for(const ArenaOptions& options, const Member& member) {
+  const std::uint64_t wanted = options.range_bytes != 0
+                                   ? options.range_bytes
+                                   : std::max<std::uint64_t>(4 * member.board().capacity_bytes(), 1ULL << 30);
+  return (wanted + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+}
+
+}  // namespace
+
+Arena::Implementation::Implementation(Driver& driver, Member& member, ArenaOptions options)
+    : driver_(driver),
+      member_(member),
+      options_(std::move(options)),
+      range_bytes_(range_for(options_, member)),
+      base_(driver.reserve(range_bytes_)),
+      heap_(base_, static_cast<std::uint32_t>(range_bytes_ / kChunkBytes)) {
+  driver_.set_listener([this] { progress(); });
+}
+
+Arena::Implementation::~Implementation() {
+  if (member_.board().forked()) return;
+  driver_.set_listener({});
+  driver_.release(base_, range_bytes_);
+  if (!evicted_) member_.give(heap_.held_chunks() * kChunkBytes);
+  member_.publish_needed(0);
+}
+
+std::size_t Arena::Implementation::block_bytes(Address address) const {
+  const Lock lock = guard();
+  const Block* const block = heap_.find(address);
+  return block != nullptr && block->state == BlockState::live ? block->bytes : 0;
+}
+
+void Arena::Implementation::count_needed_locked() {
+  stats_.needed_peak = std::max(stats_.needed_peak, stats_.needed);
+  member_.publish_needed(stats_.needed);
+  series_.add(stats_.needed, stats_.held);
+}
+
+void Arena::Implementation::count_held_locked() {
+  const std::uint64_t chunks = evicted_ ? 0 : heap_.held_chunks();
+  stats_.held = (chunks + detached_chunks_) * kChunkBytes;
+  stats_.held_peak = std::max(stats_.held_peak, stats_.held);
+  series_.add(stats_.needed, stats_.held);
+}
+
+ArenaStats Arena::Implementation::stats() const {
+  const Lock lock = guard();
+  ArenaStats copy = stats_;
+  copy.live_blocks = heap_.blocks_in_use() - drains_.size();
+  return copy;
+}
+
+void Arena::Implementation::reset_peaks() {
+  const Lock lock = guard();
+  stats_.needed_peak = stats_.needed;
+  stats_.held_peak = stats_.held;
+}
+
+void Arena::Implementation::record_series(std::size_t samples) {
+  const Lock lock = guard();
+  series_.restart(samples);
+  series_.add(stats_.needed, stats_.held);
+}
+
+std::vector<MemorySample> Arena::Implementation::series() const {
+  const Lock lock = guard();
+  return series_.samples();
+}
+
+void Arena::Implementation::check_integrity() const {
+  const auto require = [](bool holds, const char* invariant) {
+    if (!holds) throw std::logic_error(std::string("arena: broken invariant: ") + invariant);
+  };
+  const Lock lock = guard();
+  std::uint64_t live = 0;
+  heap_.check(live);
+  require(live == stats_.needed, "needed bytes are those of live blocks");
+  require(stats_.held == member_.held_bytes(), "held bytes are those leased on the board");
+  const std::uint64_t chunks = (evicted_ ? 0 : heap_.held_chunks()) + detached_chunks_;
+  require(chunks * kChunkBytes == stats_.held, "a lease for every chunk, a chunk for every lease");
+  require(stats_.chunks_taken - stats_.chunks_given == chunks, "chunks taken and given back");
+  require(stats_.allocations - stats_.deallocations - stats_.out_of_memory >= heap_.blocks_in_use() - drains_.size(),
+          "every live block was allocated");
+  require(stats_.needed <= stats_.needed_peak && stats_.held <= stats_.held_peak, "peaks");
+  std::uint64_t waiting = 0;
+  for (const auto& [stream, queue] : returns_)
+    for (const Return& entry : queue)
+      for (std::uint32_t chunk = entry.chunks.first; chunk < entry.chunks.end(); ++chunk)
+        waiting += heap_.chunk(chunk).emptied == entry.serial;
+  require(waiting == heap_.waiting_chunks(), "a return under way for every waiting chunk");
+  for (const Drain& drain : drains_) require(drain.block->state == BlockState::draining, "drains");
+}
+
+Arena::Arena(Driver& driver, Member& member, ArenaOptions options)
+    : implementation_(std::make_unique<Implementation>(driver, member, std::move(options))) {}
+Arena::~Arena() = default;
+
+Address Arena::allocate(std::size_t bytes, StreamId stream, Hint hint) {
+  return implementation_->allocate(bytes, stream, hint);
+}
+void Arena::deallocate(Address address) { implementation_->deallocate(address); }
+void Arena::record_stream(Address address, StreamId stream) { implementation_->record_stream(address, stream); }
+bool Arena::contains(Address address) const { return implementation_->contains(address); }
+std::size_t Arena::block_bytes(Address address) const { return implementation_->block_bytes(address); }
+std::size_t Arena::progress() { return implementation_->progress(); }
+std::size_t Arena::empty_cache() { return implementation_->empty_cache(); }
+ArenaStats Arena::stats() const { return implementation_->stats(); }
+void Arena::reset_peaks() { implementation_->reset_peaks(); }
+void Arena::record_series(std::size_t samples) { implementation_->record_series(samples); }
+std::vector<MemorySample> Arena::series() const { return implementation_->series(); }
+std::size_t Arena::evict(Deadline deadline) { return implementation_->evict(deadline); }
+bool Arena::restore(Deadline deadline) { return implementation_->restore(deadline); }
+bool Arena::evicted() const { return implementation_->evicted(); }
+void Arena::check_integrity() const { implementation_->check_integrity(); }
+
+}  // namespace neaptide

@@ -1,0 +1,99 @@
+// The words of the board file, and who may write them. Everything is an atomic: several processes map it.
+//
+// Leases. `used` counts granted bytes, a slot's `held` its share. Between the two updates of one operation bytes are in
+// transit: counted in `used`, held by nobody. Taking raises `used` first, giving lowers `held` first, so at every
+// instant  sum(held) <= used <= capacity,  and a process killed in between leaves bytes in transit for ever. `begun`
+// and `ended` bracket each operation: when they agree and stand still on all live slots, nobody is in transit, and
+// used - sum(held)  is exactly what the dead left.
+//
+// SM tokens. A lane's word holds its ticket, width and phase. Tickets come from `tail`, which names the lane that took
+// the newest one; whoever wants the next first publishes that lane's ticket for it, so that all earlier tickets are
+// visible before a later one exists, even if their owners stop or die half-way.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "board.h"
+
+namespace neaptide {
+
+inline constexpr std::uint64_t kBoardMagic = 0x4452414f42504e00;  // "\0NPBOARD" in little-endian order
+inline constexpr std::uint32_t kBoardVersion = 1;
+inline constexpr std::uint32_t kSlots = 64;
+inline constexpr std::uint32_t kLanes = 256;
+inline constexpr std::uint32_t kJobWords = 8;
+
+using Word32 = std::atomic<std::uint32_t>;
+using Word64 = std::atomic<std::uint64_t>;
+static_assert(Word32::is_always_lock_free && Word64::is_always_lock_free);
+
+/// free -> taken -> leaving -> free, changed under the board lock. `leaving`: the owner is gone or going, and what it had
+/// in transit may not be settled yet.
+enum class SlotUse : std::uint32_t { free, taken, leaving };
+
+struct alignas(64) SlotLayout {
+  // Identity: written under the board lock while the slot is free.
+  std::atomic<SlotUse> use;
+  std::atomic<std::int32_t> pid;
+  Word64 start_time;
+  Word64 generation;  // counts owners
+  std::array<Word64, kJobWords> job;
+
+  // Leases: written by the owner, or by a reaper when it is gone.
+  alignas(64) Word64 begun;
+  Word64 ended;
+  Word64 held;
+  Word64 wanted;  // bytes waited for
+  Word64 claim;   // order among waiters: lower goes first; valid while wanted > 0
+  Word64 age;
+  Word32 memory_epoch;  // futex
+
+  // Progress: written by the owner.
+  alignas(64) Word64 needed;
+  Word64 iteration;
+  Word64 launched;
+  Word64 done;
+  std::atomic<JobState> state;
+
+  // Controls: written by a controller; the owner clears the request.
+  alignas(64) Word64 ceiling;
+  Word32 permit;
+  Word32 heavy_open;
+  Word32 inflight_cap;
+  std::atomic<Request> request;
+  Word32 control_epoch;  // futex
+};
+
+struct alignas(64) LaneLayout {
+  Word64 word;   // see sm_queue.h
+  Word32 wake;   // futex
+  Word32 owner;  // slot + 1; 0: the lane is free. Changed under the board lock.
+};
+
+struct BoardLayout {
+  Word64 magic;  // written last: a board without it was never finished
+  Word32 version;
+  Word32 layout_bytes;
+  Word64 boot;
+  Word64 pid_namespace;
+  Word32 sms;
+  Word32 slots_high;  // slots and lanes from here on were never used
+  Word32 lanes_high;
+  Word64 next_age;
+  Word64 next_claim;
+  pthread_mutex_t lock;  // robust, shared
+
+  alignas(64) Word64 capacity;
+  alignas(64) Word64 used;
+  Word64 high_water;
+  alignas(64) Word64 tail;  // of the SM queue: newest ticket and its lane
+
+  std::array<SlotLayout, kSlots> slots;
+  std::array<LaneLayout, kLanes> lanes;
+};
+
+}  // namespace neaptide

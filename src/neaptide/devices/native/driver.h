@@ -1,0 +1,74 @@
+// The driver calls that the arena needs, and nothing else.
+//
+// A device address is a number: the arena and the board never dereference one, so that a CUDA driver
+// (cuMemAddressReserve, cuMemCreate, cuMemMap, cuEventRecord) fits under the same arena as host memory.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+
+namespace neaptide {
+
+using Address = std::uint64_t;
+using StreamId = std::uint64_t;
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// Memory is backed, leased and handed back in units of this many bytes.
+inline constexpr std::size_t kChunkBytes = std::size_t{2} << 20;
+
+/// A point in a stream's order. Its meaning is the driver's own; it is copied freely.
+struct Event {
+  StreamId stream = 0;
+  std::uint64_t value = 0;
+};
+
+/// A driver call failed for a reason that is not a lack of leases.
+class DriverError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The table of driver calls. Every call is thread-safe unless it says otherwise; none may call back into the arena
+/// except through the listener.
+class Driver {
+ public:
+  Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  virtual ~Driver() = default;
+
+  /// Reserves an address range, aligned to a chunk, without memory behind it. Throws DriverError.
+  virtual Address reserve(std::size_t bytes) = 0;
+  /// Gives a whole reserved range back, with whatever memory is still behind it.
+  virtual void release(Address address, std::size_t bytes) noexcept = 0;
+  /// Puts memory behind whole chunks of a reserved range. Contents are undefined. Throws DriverError, changing nothing.
+  virtual void back(Address address, std::size_t bytes) = 0;
+  /// Takes the memory behind whole chunks away; contents are lost, the range stays reserved.
+  virtual void unback(Address address, std::size_t bytes) = 0;
+
+  /// Copies backed device memory to the host; returns when the bytes are there.
+  virtual void copy_to_host(void* host, Address device, std::size_t bytes) = 0;
+  /// Copies host memory to backed device memory; returns when the bytes are there.
+  virtual void copy_to_device(Address device, const void* host, std::size_t bytes) = 0;
+
+  /// The point in `stream` after all work launched on it so far. Events recorded on one stream pass in order.
+  virtual Event record(StreamId stream) = 0;
+  /// Whether the stream has passed the event. Changes nothing.
+  virtual bool passed(const Event& event) = 0;
+  /// Waits until the stream has passed the event; false when the deadline came first. Changes nothing.
+  virtual bool wait(const Event& event, Deadline deadline) = 0;
+  /// The caller will not ask about this event again; an armed event stays armed.
+  virtual void drop(const Event& event) noexcept = 0;
+
+  /// Asks for one call of the listener when the event passes. True when it has passed already: no call then.
+  /// Per stream only the earliest armed event is kept, so a listener re-arms for the next one.
+  virtual bool arm(const Event& event) = 0;
+  /// Sets what arm() calls, from any thread and without the driver's locks held. Set before the first arm();
+  /// an empty function detaches, and returns only when no call is under way.
+  virtual void set_listener(std::function<void()> listener) = 0;
+};
+
+}  // namespace neaptide

@@ -1,0 +1,40 @@
+// Other processes as the kernel sees them, and whether this one is a fork.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace neaptide {
+
+/// A process for good: the start time tells a recycled pid apart.
+struct ProcessId {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;  // clock ticks since boot
+};
+
+enum class ProcessState { running, stopped, gone };
+
+ProcessId this_process();
+/// Whether the process runs, is stopped by a signal or a debugger, or is gone (a zombie is gone). About 10 us.
+ProcessState probe(const ProcessId& process);
+
+/// A number that differs between boots, and between pid namespaces: pids mean nothing across either.
+std::uint64_t boot_identity();
+std::uint64_t pid_namespace();
+
+/// Tells a forked child apart from the process that made the guard, at the cost of a load.
+class ForkGuard {
+ public:
+  ForkGuard();
+  ForkGuard(const ForkGuard&) = delete;
+  ForkGuard& operator=(const ForkGuard&) = delete;
+  ~ForkGuard();
+  bool forked() const noexcept { return *mark_ == 0; }
+
+ private:
+  volatile int* mark_;  // on a page that the kernel wipes in a child
+};
+
+}  // namespace neaptide

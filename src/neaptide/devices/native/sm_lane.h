@@ -1,0 +1,56 @@
+// One kernel-running thread's place in the device's queue for SM tokens.
+//
+// Requests are served strictly in the order of their tickets, across processes: a wide one is not overtaken by narrow
+// ones. A lane may run when its width and the widths of all earlier requests, running or waiting, fit the SMs together;
+// so the shared state is one word per lane, and a dead process's tokens come back by clearing its lanes' words.
+#pragma once
+
+#include <cstdint>
+
+#include "driver.h"
+#include "member.h"
+
+namespace neaptide {
+
+struct LaneLayout;
+
+/// Used by one thread at a time. Must not outlive its Member. In a forked child every call throws BoardError.
+class SmLane {
+ public:
+  /// Opens a lane. Throws BoardError when all are taken.
+  explicit SmLane(Member& member);
+  SmLane(const SmLane&) = delete;
+  SmLane& operator=(const SmLane&) = delete;
+  /// Releases what is held and closes the lane.
+  ~SmLane();
+
+  /// Takes `width` tokens (1 .. sms, else std::invalid_argument), waiting in ticket order. Uncontended: atomics only.
+  /// False when the deadline came first; the place in the queue is lost then. Holding tokens already: std::logic_error.
+  bool acquire(std::uint32_t width, Deadline deadline = Deadline::max());
+  /// Gives the tokens back and wakes those whose turn it is. Without tokens: does nothing.
+  void release();
+  /// Ends one kernel and begins the next: keeps the tokens when the width is the same and either nobody waits or the
+  /// turn is younger than `turn_ns`; otherwise release() and acquire(). True when it kept them. Saves the handover for
+  /// short kernels; with turn_ns = 0 the order is strictly first come, first served.
+  bool renew(std::uint32_t width, std::uint64_t turn_ns = 0);
+
+  /// Tokens held by this lane; 0 after a stop (SIGSTOP) in which others took them over. Changes nothing.
+  std::uint32_t held() const;
+
+ private:
+  enum class Turn { mine, late, lost };
+
+  std::uint64_t enqueue(std::uint32_t width);
+  bool my_turn(std::uint64_t ticket, std::uint32_t width) const;
+  bool spin_for_turn(std::uint64_t ticket, std::uint32_t width);
+  Turn wait_for_turn(std::uint64_t ticket, std::uint32_t width, Deadline deadline);
+
+  Member& member_;
+  LaneLayout* lane_ = nullptr;
+  std::uint32_t index_ = 0;
+  std::uint64_t turn_began_ns_ = 0;  // 0: nobody seen waiting yet
+  std::uint32_t spin_ns_ = 5'000;
+  bool cores_for_all_ = false;
+};
+
+}  // namespace neaptide

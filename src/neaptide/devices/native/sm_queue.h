@@ -1,0 +1,52 @@
+// The words of the SM queue, and what can be read off them. sm_lane.h says what the queue guarantees.
+#pragma once
+
+#include <cstdint>
+
+#include "board_layout.h"
+
+namespace neaptide {
+
+/// idle: no request. choosing: the ticket in the word is wanted, and taken once `tail` names it. ticket: in the queue,
+/// waiting or running. asleep: as ticket, and its thread sleeps on the lane's futex.
+enum class LanePhase : std::uint64_t { idle, choosing, ticket, asleep };
+
+/// A lane's word: phase in 2 bits, width in 14, ticket in 48.
+struct LaneWord {
+  LanePhase phase = LanePhase::idle;
+  std::uint32_t width = 0;
+  std::uint64_t ticket = 0;
+
+  static LaneWord unpack(std::uint64_t word) {
+    return {static_cast<LanePhase>(word & 3), static_cast<std::uint32_t>(word >> 2 & 0x3fff), word >> 16};
+  }
+  std::uint64_t pack() const { return static_cast<std::uint64_t>(phase) | std::uint64_t{width} << 2 | ticket << 16; }
+  bool queued() const { return phase >= LanePhase::ticket; }
+};
+
+inline constexpr std::uint32_t kMaximumSms = 0x3fff;
+
+/// The newest ticket and its lane: lane in 16 bits, ticket in 48.
+struct TailWord {
+  std::uint32_t lane = 0;
+  std::uint64_t ticket = 0;
+
+  static TailWord unpack(std::uint64_t word) { return {static_cast<std::uint32_t>(word & 0xffff), word >> 16}; }
+  std::uint64_t pack() const { return lane | ticket << 16; }
+};
+
+/// Makes the ticket that `tail` names visible in its lane, in case its owner has not come to it.
+void publish_ticket(BoardLayout& board, TailWord tail);
+/// Sum of the widths of all requests before `ticket`, running or waiting; stops counting above the number of SMs.
+std::uint32_t width_before(const BoardLayout& board, std::uint64_t ticket);
+/// Wakes the sleeping lanes whose turn it is.
+void wake_ready_lanes(BoardLayout& board);
+/// Whether a request in the queue has to wait for its turn.
+bool any_lane_waits(const BoardLayout& board);
+/// Takes a stopped process's lanes before `ticket` out of the queue, and reports whether one belongs to a dead process.
+/// The stopped process finds out when it goes on: it queues again, or finishes its kernel without tokens.
+bool pass_stopped_lanes(BoardLayout& board, std::uint64_t ticket);
+/// Tokens granted now, to one slot or (kNoSlot) to all.
+std::uint32_t tokens_granted(const BoardLayout& board, std::uint32_t slot);
+
+}  // namespace neaptide

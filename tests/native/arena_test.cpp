@@ -1,0 +1,354 @@
+// The arena's rules, one by one.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "arena.h"
+#include "fake_driver.h"
+#include "member.h"
+#include "support.h"
+
+using namespace support;
+
+namespace {
+
+constexpr std::uint64_t kKiB = 1024;
+
+/// A board, a member and an arena over a driver without memory.
+struct Bench {
+  explicit Bench(std::uint64_t capacity = 64 * kMiB, std::uint64_t keep = 0,
+                 std::chrono::nanoseconds wait = std::chrono::hours(1))
+      : board(Board::open_or_create(path, {capacity, 2})), member(board, "job"), other(board, "other") {
+    ArenaOptions options;
+    options.keep_bytes = keep;
+    options.wait = wait;
+    options.on_request = [this](Request request) { on_request(request); };
+    arena.emplace(driver, member, options);
+  }
+  std::uint64_t held() const { return arena->stats().held; }
+  std::uint64_t needed() const { return arena->stats().needed; }
+
+  TemporaryPath path;
+  std::shared_ptr<Board> board;
+  Member member, other;
+  FakeDriver driver;
+  std::function<void(Request)> on_request;
+  std::optional<Arena> arena;
+};
+
+}  // namespace
+
+TEST(blocks_are_rounded_to_512_bytes_and_share_chunks) {
+  Bench bench;
+  const Address a = bench.arena->allocate(1, 0), b = bench.arena->allocate(513, 0), c = bench.arena->allocate(0, 0);
+  CHECK_EQUAL(bench.arena->block_bytes(a), 512U);
+  CHECK_EQUAL(bench.arena->block_bytes(b), 1024U);
+  CHECK_EQUAL(bench.arena->block_bytes(c), 512U);
+  CHECK_EQUAL(bench.arena->block_bytes(b + 512), 0U);
+  CHECK_EQUAL(b, a + 512);
+  CHECK_EQUAL(bench.needed(), 2048U);
+  CHECK_EQUAL(bench.held(), kChunkBytes);
+  CHECK_EQUAL(bench.member.held_bytes(), kChunkBytes);
+  CHECK(bench.arena->contains(a) && !bench.arena->contains(a - 1));
+  bench.arena->check_integrity();
+}
+
+TEST(a_large_block_spans_chunks_and_uses_the_tail_of_the_one_before) {
+  Bench bench;
+  const Address small = bench.arena->allocate(kMiB, 0);
+  const Address large = bench.arena->allocate(7 * kMiB, 0);
+  CHECK_EQUAL(large, small + kMiB);
+  CHECK_EQUAL(bench.held(), 8 * kMiB);
+  bench.arena->deallocate(large);
+  CHECK_EQUAL(bench.held(), 2 * kMiB);
+  bench.arena->check_integrity();
+}
+
+TEST(the_best_fit_is_taken_and_among_equals_the_lowest_address) {
+  Bench bench;
+  std::vector<Address> blocks;
+  for (const std::uint64_t size : {64, 1, 32, 1, 16, 1, 32, 1}) blocks.push_back(bench.arena->allocate(size * kKiB, 0));
+  for (const int hole : {0, 2, 4, 6}) bench.arena->deallocate(blocks[static_cast<std::size_t>(hole)]);
+  CHECK_EQUAL(bench.arena->allocate(10 * kKiB, 0), blocks[4]);
+  CHECK_EQUAL(bench.arena->allocate(32 * kKiB, 0), blocks[2]);
+  CHECK_EQUAL(bench.arena->allocate(32 * kKiB, 0), blocks[6]);
+  CHECK_EQUAL(bench.arena->allocate(32 * kKiB, 0), blocks[0]);
+  bench.arena->check_integrity();
+}
+
+TEST(free_neighbours_become_one_block) {
+  Bench bench;
+  std::vector<Address> blocks;
+  for (int index = 0; index < 4; ++index) blocks.push_back(bench.arena->allocate(512 * kKiB, 0));
+  for (const std::size_t index : {0U, 2U, 1U}) bench.arena->deallocate(blocks[index]);
+  bench.arena->check_integrity();
+  CHECK_EQUAL(bench.arena->allocate(1536 * kKiB, 0), blocks[0]);
+  CHECK_EQUAL(bench.held(), kChunkBytes);
+}
+
+TEST(ephemeral_blocks_grow_from_the_low_end_persistent_ones_from_the_high) {
+  Bench bench;
+  const Address low = bench.arena->allocate(kMiB, 0, Hint::ephemeral);
+  const Address high = bench.arena->allocate(kMiB, 0, Hint::persistent);
+  const Address end = FakeDriver::kBase + bench.driver.reserved;
+  CHECK_EQUAL(low, FakeDriver::kBase);
+  CHECK_EQUAL(high, end - kMiB);
+  CHECK_EQUAL(bench.arena->allocate(3 * kMiB, 0, Hint::persistent), end - 4 * kMiB);
+  CHECK_EQUAL(bench.arena->allocate(3 * kMiB, 0, Hint::ephemeral), low + kMiB);
+  CHECK_EQUAL(bench.held(), 8 * kMiB);
+  bench.arena->check_integrity();
+}
+
+TEST(a_block_at_the_wrong_end_is_better_than_none) {
+  Bench bench(4 * kMiB);
+  const Address high = bench.arena->allocate(kMiB, 0, Hint::persistent);
+  bench.arena->allocate(2 * kMiB, 0, Hint::ephemeral);
+  CHECK_EQUAL(bench.arena->allocate(kMiB, 0, Hint::ephemeral), high - kMiB);
+}
+
+TEST(within_one_stream_a_freed_block_is_reused_at_launch_time) {
+  Bench bench;
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.driver.streams.launch(0);  // uses it, has not run
+  bench.arena->deallocate(block);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  CHECK_EQUAL(bench.arena->allocate(4 * kMiB, 0), block);
+  bench.driver.streams.complete(0);  // the chunks are in use again: nothing goes back
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  bench.arena->check_integrity();
+}
+
+TEST(an_empty_chunk_goes_back_as_soon_as_the_stream_has_passed_its_last_use) {
+  Bench bench;
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.driver.streams.launch(0);
+  bench.driver.streams.launch(0);
+  bench.arena->deallocate(block);
+  bench.driver.streams.launch(0);  // later work does not use it
+  bench.driver.streams.complete(0);
+  CHECK_EQUAL(bench.board->used_bytes(), 4 * kMiB);
+  bench.driver.streams.complete(0);
+  CHECK_EQUAL(bench.board->used_bytes(), 0U);
+  CHECK_EQUAL(bench.driver.backed_bytes(), 0U);
+  CHECK_EQUAL(bench.driver.streams.in_flight(0), 1U);
+  bench.arena->check_integrity();
+}
+
+TEST(another_stream_gets_the_memory_only_when_the_first_has_passed) {
+  Bench bench;
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.driver.streams.launch(0);
+  bench.arena->deallocate(block);
+  const Address other = bench.arena->allocate(4 * kMiB, 1);
+  CHECK(other != block);
+  CHECK_EQUAL(bench.held(), 8 * kMiB);
+  bench.driver.streams.complete(0);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  CHECK_EQUAL(bench.arena->allocate(4 * kMiB, 1), block);
+}
+
+TEST(a_block_recorded_on_other_streams_waits_for_all_of_them) {
+  Bench bench;
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.arena->record_stream(block, 1);
+  bench.arena->record_stream(block, 2);
+  bench.arena->record_stream(block, 0);  // its own: nothing to record
+  bench.driver.streams.launch(1);
+  bench.driver.streams.launch(2);
+  bench.arena->deallocate(block);
+  CHECK_EQUAL(bench.needed(), 0U);
+  CHECK(bench.arena->allocate(4 * kMiB, 0) != block);  // not even on its own stream
+  bench.driver.streams.complete(2);
+  CHECK_EQUAL(bench.held(), 8 * kMiB);
+  bench.driver.streams.complete(1);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  bench.arena->check_integrity();
+}
+
+TEST(a_drained_block_still_waits_for_its_own_stream_before_its_chunks_go_back) {
+  Bench bench;
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.arena->record_stream(block, 1);
+  bench.driver.streams.launch(0);
+  bench.driver.streams.launch(1);
+  bench.arena->deallocate(block);
+  bench.driver.streams.complete(1);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  bench.driver.streams.complete(0);
+  CHECK_EQUAL(bench.held(), 0U);
+}
+
+TEST(a_kept_chunk_saves_the_way_through_the_driver_until_somebody_waits) {
+  Bench bench(8 * kMiB, kChunkBytes);
+  for (int round = 0; round < 10; ++round) bench.arena->deallocate(bench.arena->allocate(3 * kMiB, 0));
+  CHECK_EQUAL(bench.held(), kChunkBytes);
+  CHECK_EQUAL(bench.arena->stats().chunks_given, 10U);  // of two chunks each time, one is kept
+  bench.arena->check_integrity();
+  {
+    const LeaseClaim claim(bench.other, kMiB);
+    bench.arena->deallocate(bench.arena->allocate(3 * kMiB, 0));
+    CHECK_EQUAL(bench.held(), 0U);
+  }
+  bench.arena->deallocate(bench.arena->allocate(3 * kMiB, 0));
+  CHECK_EQUAL(bench.arena->empty_cache(), kChunkBytes);
+  CHECK_EQUAL(bench.held(), 0U);
+}
+
+TEST(a_kept_chunk_does_not_stand_in_the_way_of_the_process_itself) {
+  Bench bench(4 * kMiB, kChunkBytes);
+  bench.arena->deallocate(bench.arena->allocate(kMiB, 0));
+  CHECK_EQUAL(bench.held(), kChunkBytes);
+  bench.arena->allocate(4 * kMiB, 1);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+}
+
+TEST(statistics_count_needed_and_held_apart) {
+  Bench bench;
+  bench.arena->record_series(3);
+  const Address a = bench.arena->allocate(kMiB, 0);
+  const Address b = bench.arena->allocate(3 * kMiB, 0);
+  bench.arena->deallocate(a);
+  ArenaStats stats = bench.arena->stats();
+  CHECK_EQUAL(stats.needed, 3 * kMiB);
+  CHECK_EQUAL(stats.needed_peak, 4 * kMiB);
+  CHECK_EQUAL(stats.held, 4 * kMiB);
+  CHECK_EQUAL(stats.held_peak, 4 * kMiB);
+  CHECK_EQUAL(stats.allocations, 2U);
+  CHECK_EQUAL(stats.deallocations, 1U);
+  CHECK_EQUAL(stats.needed_total, 4 * kMiB);
+  CHECK_EQUAL(stats.live_blocks, 1U);
+  CHECK_EQUAL(bench.board->snapshot().slots[0].needed_bytes, 3 * kMiB);
+  const auto series = bench.arena->series();
+  CHECK_EQUAL(series.size(), 3U);
+  CHECK_EQUAL(series[1].needed, 4 * kMiB);
+  CHECK_EQUAL(series[2].needed, 3 * kMiB);
+  CHECK_EQUAL(series[2].held, 4 * kMiB);
+  CHECK(series[0].time_ns <= series[2].time_ns);
+  bench.arena->deallocate(b);
+  bench.arena->reset_peaks();
+  stats = bench.arena->stats();
+  CHECK_EQUAL(stats.needed_peak, 0U);
+  CHECK_EQUAL(stats.held_peak, 0U);
+  bench.arena->record_series(0);
+  CHECK(bench.arena->series().empty());
+}
+
+TEST(an_address_that_is_no_block_is_refused) {
+  Bench bench;
+  const Address block = bench.arena->allocate(kMiB, 0);
+  CHECK_THROWS(std::invalid_argument, "no block starts", bench.arena->deallocate(block + 512));
+  CHECK_THROWS(std::invalid_argument, "no block starts", bench.arena->record_stream(block + 512, 1));
+  bench.arena->deallocate(block);
+  CHECK_THROWS(std::invalid_argument, "no block starts", bench.arena->deallocate(block));
+  bench.arena->check_integrity();
+}
+
+TEST(more_than_the_device_has_fails_at_once_and_says_why) {
+  Bench bench(8 * kMiB, 0, std::chrono::hours(1));
+  const Address block = bench.arena->allocate(5 * kMiB, 0);
+  try {
+    bench.arena->allocate(4 * kMiB, 0);
+    CHECK(false);
+  } catch (const OutOfMemory& error) {
+    CHECK_EQUAL(error.need_bytes, 4 * kMiB);
+    CHECK_EQUAL(error.held_bytes, 6 * kMiB);
+    CHECK_EQUAL(error.capacity_bytes, 8 * kMiB);
+    const std::string message = error.what();
+    for (const char* part : {"4.0 MiB", "6.0 MiB", "8.0 MiB"}) CHECK(message.find(part) != std::string::npos);
+  }
+  CHECK_THROWS(OutOfMemory, "out of memory", bench.arena->allocate(~std::size_t{0}, 0));
+  CHECK_EQUAL(bench.arena->stats().out_of_memory, 2U);
+  bench.arena->check_integrity();
+  bench.arena->deallocate(block);
+  bench.arena->allocate(8 * kMiB, 0);
+}
+
+TEST(what_others_hold_is_waited_for_until_the_deadline) {
+  Bench bench(8 * kMiB, 0, std::chrono::milliseconds(5));
+  CHECK(bench.other.try_take(6 * kMiB) == Lease::granted);
+  CHECK_THROWS(OutOfMemory, "others hold 6.0 MiB; waited 0.005", bench.arena->allocate(4 * kMiB, 0));
+  CHECK_EQUAL(bench.board->snapshot().slots[0].wanted_bytes, 0U);
+  bench.board->set_ceiling(bench.member.slot(), kMiB);
+  CHECK_THROWS(OutOfMemory, "its ceiling is 1.0 MiB", bench.arena->allocate(kMiB, 0));
+  bench.arena->check_integrity();
+}
+
+TEST(an_allocation_waits_for_another_process_to_give_back) {
+  Bench bench(8 * kMiB);
+  bench.board->set_patience(std::chrono::hours(1));
+  CHECK(bench.other.try_take(6 * kMiB) == Lease::granted);
+  std::thread giver([&] {
+    CHECK(eventually([&] { return bench.board->snapshot().slots[0].wanted_bytes == 4 * kMiB; }));
+    bench.other.give(2 * kMiB);
+  });
+  bench.arena->allocate(4 * kMiB, 0);
+  giver.join();
+  CHECK_EQUAL(bench.arena->stats().lease_waits, 1U);
+}
+
+TEST(an_allocation_waits_for_the_streams_of_its_own_process) {
+  Bench bench(8 * kMiB);
+  bench.board->set_patience(std::chrono::hours(1));
+  const Address block = bench.arena->allocate(8 * kMiB, 0);
+  bench.driver.streams.launch(0);
+  bench.arena->deallocate(block);
+  std::thread worker([&] {
+    CHECK(eventually([&] { return bench.board->snapshot().slots[0].wanted_bytes > 0; }));
+    bench.driver.streams.complete(0);
+  });
+  bench.arena->allocate(8 * kMiB, 1);  // another stream
+  worker.join();
+  bench.arena->check_integrity();
+}
+
+TEST(a_waiting_allocation_takes_a_block_that_another_thread_frees) {
+  Bench bench(8 * kMiB);
+  bench.board->set_patience(std::chrono::hours(1));
+  const Address block = bench.arena->allocate(kMiB, 0);
+  bench.arena->allocate(3 * kMiB, 0);
+  CHECK(bench.other.try_take(4 * kMiB) == Lease::granted);
+  std::thread thread([&] {
+    CHECK(eventually([&] { return bench.board->snapshot().slots[0].wanted_bytes > 0; }));
+    bench.arena->deallocate(block);
+  });
+  CHECK_EQUAL(bench.arena->allocate(kMiB, 0), block);
+  thread.join();
+}
+
+TEST(a_waiting_allocation_takes_a_block_that_other_streams_have_passed) {
+  Bench bench(4 * kMiB);
+  bench.board->set_patience(std::chrono::hours(1));
+  const Address block = bench.arena->allocate(kMiB, 0);
+  bench.arena->allocate(3 * kMiB, 0);
+  bench.arena->record_stream(block, 1);
+  bench.driver.streams.launch(1);
+  bench.arena->deallocate(block);
+  std::thread worker([&] {
+    CHECK(eventually([&] { return bench.arena->stats().lease_waits == 1; }));
+    bench.driver.streams.complete(1);
+  });
+  CHECK_EQUAL(bench.arena->allocate(kMiB, 0), block);
+  worker.join();
+}
+
+TEST(a_driver_that_fails_to_back_costs_no_lease) {
+  Bench bench;
+  bench.driver.fail_next_back = true;
+  CHECK_THROWS(DriverError, "told to fail", bench.arena->allocate(kMiB, 0));
+  CHECK_EQUAL(bench.board->used_bytes(), 0U);
+  bench.arena->allocate(kMiB, 0);
+  bench.arena->check_integrity();
+}
+
+TEST(the_end_of_an_arena_gives_everything_back) {
+  Bench bench;
+  bench.arena->allocate(5 * kMiB, 0);
+  bench.arena->allocate(5 * kMiB, 1, Hint::persistent);
+  bench.arena.reset();
+  CHECK_EQUAL(bench.board->used_bytes(), 0U);
+  CHECK_EQUAL(bench.driver.reserved, 0U);
+}
+
+int main(int count, char** arguments) { return check::main(count, arguments); }

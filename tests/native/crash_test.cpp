@@ -1,0 +1,226 @@
+// A process killed after any single instruction of a board operation: the next reaper puts everything right.
+//
+// The parent steps the child through the operation with ptrace and kills it after 1, 2, 3 ... instructions, so that
+// every interrupted state is met, not only the likely ones.
+#include <sys/ptrace.h>
+
+#include <optional>
+
+#include "board_layout.h"
+#include "board_lock.h"
+#include "reaper.h"
+#include "sm_lane.h"
+#include "sm_queue.h"
+#include "support.h"
+
+using namespace support;
+
+namespace {
+
+/// What a doomed child does: `prepare` runs freely, `operate` step by step.
+struct Doomed {
+  virtual ~Doomed() = default;
+  virtual void prepare(const std::shared_ptr<Board>& board) = 0;
+  virtual void operate() = 0;
+};
+
+enum class End { killed, finished };
+
+/// Kills a child after `steps` instructions of its operation.
+End kill_after(const std::string& path, Doomed& doomed, long steps) {
+  Child child([&] {
+    doomed.prepare(Board::open(path));
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    raise(SIGSTOP);
+    doomed.operate();
+    raise(SIGSTOP);  // marks the end of the operation
+  });
+  int status = 0;
+  CHECK(waitpid(child.pid(), &status, 0) == child.pid());
+  CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+  for (long step = 0; step < steps; ++step) {
+    CHECK(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr) == 0);
+    CHECK(waitpid(child.pid(), &status, 0) == child.pid());
+    CHECK(WIFSTOPPED(status));
+    if (WSTOPSIG(status) == SIGSTOP) return End::finished;
+  }
+  child.kill();
+  return End::killed;
+}
+
+/// Nothing is lost: after a reap a newcomer can have the whole device.
+void whole_device_is_free(const std::string& path) {
+  auto board = Board::open(path);
+  board->reap();
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(board->snapshot().slots.empty());
+  Member member(board, "heir");
+  CHECK(member.try_take(board->capacity_bytes()) == Lease::granted);
+  SmLane lane(member);
+  CHECK(lane.acquire(board->sms(), in(std::chrono::seconds(5))));
+  for (const SlotLayout& slot : board->layout().slots) CHECK(slot.use.load() != SlotUse::leaving);
+}
+
+void survive_every_instruction(Doomed& doomed, long stride = 1) {
+  TemporaryPath path;
+  Board::open_or_create(path, {10 * kMiB, 2});
+  long steps = 1;
+  while (kill_after(path, doomed, steps) == End::killed) {
+    whole_device_is_free(path);
+    steps += stride;
+  }
+  whole_device_is_free(path);
+  std::printf("  %ld instructions\n", steps);
+  CHECK(steps > 20);
+}
+
+struct WithMember : Doomed {
+  void prepare(const std::shared_ptr<Board>& board) override {
+    member.emplace(board, "doomed");
+    CHECK(member->try_take(3 * kMiB) == Lease::granted);
+  }
+  std::optional<Member> member;
+};
+
+}  // namespace
+
+TEST(taking_a_lease) {
+  struct : WithMember {
+    void operate() override { member->try_take(4 * kMiB); }
+  } doomed;
+  survive_every_instruction(doomed);
+}
+
+TEST(giving_a_lease_back) {
+  struct : WithMember {
+    void operate() override { member->give(2 * kMiB); }
+  } doomed;
+  survive_every_instruction(doomed);
+}
+
+TEST(taking_and_giving_back_sm_tokens) {
+  struct : WithMember {
+    void prepare(const std::shared_ptr<Board>& board) override {
+      WithMember::prepare(board);
+      lane.emplace(*member);
+    }
+    void operate() override {
+      lane->acquire(2);
+      lane->release();
+    }
+    std::optional<SmLane> lane;
+  } doomed;
+  survive_every_instruction(doomed);
+}
+
+TEST(opening_a_lane) {
+  struct : WithMember {
+    void operate() override { lane.emplace(*member); }
+    std::optional<SmLane> lane;
+  } doomed;
+  survive_every_instruction(doomed, 5);
+}
+
+TEST(leaving_the_board) {
+  struct : WithMember {
+    void operate() override { member.reset(); }
+  } doomed;
+  survive_every_instruction(doomed, 5);
+}
+
+TEST(joining_the_board) {
+  struct : Doomed {
+    void prepare(const std::shared_ptr<Board>& opened) override { board = opened; }
+    void operate() override { member.emplace(board, "doomed"); }
+    std::shared_ptr<Board> board;
+    std::optional<Member> member;
+  } doomed;
+  survive_every_instruction(doomed, 797);
+}
+
+TEST(reaping_somebody_else) {
+  // The reaper dies too: it clears a slot whose owner died holding a lease, tokens, and bytes in transit.
+  struct : Doomed {
+    void prepare(const std::shared_ptr<Board>& opened) override {
+      board = opened;
+      Child victim([&] {
+        Member member(board = Board::open(board->path()), "victim");
+        SmLane lane(member);
+        lane.acquire(2);
+        member.try_take(3 * kMiB);
+        BoardLayout& layout = board->layout();
+        layout.slots[member.slot()].begun.fetch_add(1);  // cut short: used raised, held not yet
+        layout.used.fetch_add(kMiB);
+        raise(SIGKILL);
+      });
+      CHECK_EQUAL(victim.wait(), -SIGKILL);
+    }
+    void operate() override {
+      BoardLayout& layout = board->layout();
+      const BoardLock lock(layout.lock, board->path());
+      for (std::uint32_t slot = 0; slot < layout.slots_high.load(); ++slot)
+        if (layout.slots[slot].use.load() != SlotUse::free) vacate(layout, slot);
+      settle(layout);
+    }
+    std::shared_ptr<Board> board;
+  } doomed;
+  survive_every_instruction(doomed, 11);
+}
+
+TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
+  struct Notes {
+    std::atomic<std::uint32_t> running{0};
+    std::atomic<bool> both{false};
+    void enter() { both = both || running.fetch_add(1) > 0; }
+    void leave() { running.fetch_sub(1); }
+  };
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 2});
+  board->set_patience(std::chrono::hours(1));  // nobody takes over from a process that is merely stopped
+  Member member(board, "other");
+  SmLane lane(member);
+  Shared<Notes> notes;
+  int overtaken = 0;
+  for (long steps = 1, finished = 0; finished == 0; steps += 2) {
+    Child child([&] {
+      Member own(Board::open(path), "interrupted");
+      SmLane slow(own);
+      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+      raise(SIGSTOP);
+      slow.acquire(2);
+      notes->enter();
+      raise(SIGSTOP);
+      notes->leave();
+    });
+    int status = 0;
+    CHECK(waitpid(child.pid(), &status, 0) == child.pid());
+    for (long step = 0; step < steps && finished == 0; ++step) {
+      CHECK(ptrace(PTRACE_SINGLESTEP, child.pid(), nullptr, nullptr) == 0);
+      CHECK(waitpid(child.pid(), &status, 0) == child.pid());
+      finished = WSTOPSIG(status) == SIGSTOP;
+    }
+    // The other one asks now; whoever is first in the queue runs, and the interrupted one goes on.
+    const bool mine = lane.acquire(2, in(std::chrono::nanoseconds(0)));
+    if (mine) notes->enter();
+    overtaken += mine;
+    ptrace(PTRACE_CONT, child.pid(), nullptr, nullptr);
+    const auto waits = [&] {
+      for (const LaneLayout& other : board->layout().lanes)
+        if (LaneWord::unpack(other.word.load()).phase == LanePhase::asleep) return true;
+      return false;
+    };
+    if (finished == 0) CHECK(eventually([&] { return notes->running > (mine ? 1U : 0U) || waits(); }));
+    if (mine) notes->leave();
+    lane.release();
+    CHECK(!notes->both);
+    if (finished == 0) {
+      CHECK(waitpid(child.pid(), &status, 0) == child.pid() && WIFSTOPPED(status));
+      ptrace(PTRACE_CONT, child.pid(), nullptr, nullptr);
+    }
+    CHECK_EQUAL(child.wait(), 0);
+    CHECK_EQUAL(notes->running.load(), 0U);
+  }
+  CHECK(overtaken > 0);
+}
+
+int main(int count, char** arguments) { return check::main(count, arguments); }

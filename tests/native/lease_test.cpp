@@ -1,0 +1,227 @@
+// Leases: never more than the capacity, oldest iteration first, nobody forgotten.
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "board_layout.h"
+#include "member.h"
+#include "support.h"
+
+using namespace support;
+
+TEST(a_lease_is_all_or_nothing_and_never_beyond_the_capacity) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member a(board, "a"), b(board, "b");
+  CHECK(a.try_take(7 * kMiB) == Lease::granted);
+  CHECK(b.try_take(4 * kMiB) == Lease::full);
+  CHECK_EQUAL(b.held_bytes(), 0U);
+  CHECK(b.try_take(3 * kMiB) == Lease::granted);
+  CHECK(a.try_take(1) == Lease::full);
+  CHECK(a.try_take(~std::uint64_t{0}) != Lease::granted);
+  CHECK_EQUAL(board->used_bytes(), 10 * kMiB);
+  a.give(7 * kMiB);
+  CHECK_EQUAL(board->used_bytes(), 3 * kMiB);
+  CHECK_EQUAL(board->high_water_bytes(), 10 * kMiB);
+  board->reset_high_water();
+  CHECK_EQUAL(board->high_water_bytes(), 3 * kMiB);
+}
+
+TEST(giving_back_more_than_is_held_changes_nothing) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member member(board, "a");
+  CHECK(member.try_take(kMiB) == Lease::granted);
+  CHECK_THROWS(std::logic_error, "holds 1048576", member.give(2 * kMiB));
+  CHECK_EQUAL(member.held_bytes(), kMiB);
+  CHECK_EQUAL(board->used_bytes(), kMiB);
+}
+
+TEST(a_ceiling_binds_one_process) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member a(board, "a"), b(board, "b");
+  CHECK(a.try_take(3 * kMiB) == Lease::granted);
+  board->set_ceiling(a.slot(), 4 * kMiB);
+  CHECK(a.try_take(2 * kMiB) == Lease::ceiling);
+  CHECK(a.try_take(kMiB) == Lease::granted);
+  CHECK(b.try_take(5 * kMiB) == Lease::granted);
+  board->set_ceiling(a.slot(), kMiB);  // below what is held: nothing is taken away
+  CHECK(a.try_take(1) == Lease::ceiling);
+  CHECK_EQUAL(a.held_bytes(), 4 * kMiB);
+}
+
+TEST(the_capacity_may_change_at_run_time) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member a(board, "a"), b(board, "b");
+  CHECK(a.try_take(8 * kMiB) == Lease::granted);
+  board->set_capacity(4 * kMiB);
+  CHECK(b.try_take(1) == Lease::full);
+  a.give(5 * kMiB);
+  CHECK(b.try_take(kMiB) == Lease::granted);
+  std::thread waiter([&] { CHECK(b.take(6 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  board->set_capacity(10 * kMiB);
+  waiter.join();
+}
+
+TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member a(board, "a"), b(board, "b");
+  CHECK(a.try_take(10 * kMiB) == Lease::granted);
+  CHECK(b.take(kMiB, in(std::chrono::milliseconds(2))) == Lease::full);
+  CHECK_EQUAL(board->snapshot().slots[1].wanted_bytes, 0U);
+}
+
+TEST(the_oldest_iteration_has_the_first_claim) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member holder(board, "holder"), old(board, "old"), young(board, "young"), idle(board, "idle");
+  old.begin_iteration();
+  young.begin_iteration();
+  CHECK(holder.try_take(8 * kMiB) == Lease::granted);
+  std::thread waiter([&] { CHECK(old.take(6 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  // 2 MiB are free, but whoever is younger would keep the old one waiting.
+  CHECK(young.try_take(kMiB) == Lease::reserved);
+  CHECK(idle.try_take(kMiB) == Lease::reserved);
+  holder.give(4 * kMiB);
+  waiter.join();
+  CHECK_EQUAL(old.held_bytes(), 6 * kMiB);
+  CHECK(young.try_take(kMiB) == Lease::full);
+  old.end_iteration();
+  old.give(6 * kMiB);
+  CHECK(young.try_take(kMiB) == Lease::granted);
+}
+
+TEST(what_an_older_waiter_leaves_goes_to_the_younger_at_once) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member holder(board, "holder"), old(board, "old"), young(board, "young");
+  old.begin_iteration();
+  young.begin_iteration();
+  CHECK(holder.try_take(10 * kMiB) == Lease::granted);
+  std::thread first([&] { CHECK(old.take(6 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  std::thread second([&] { CHECK(young.take(4 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[2].wanted_bytes > 0; }));
+  holder.give(10 * kMiB);  // one wake-up for both, or the old one's claim ends and wakes the young one
+  first.join();
+  second.join();
+  CHECK_EQUAL(board->used_bytes(), 10 * kMiB);
+}
+
+TEST(a_waiter_is_woken_when_bytes_come_back) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
+  Member holder(board, "holder"), waiter(board, "waiter");
+  CHECK(holder.try_take(10 * kMiB) == Lease::granted);
+  for (int round = 0; round < 200; ++round) {
+    std::thread thread([&] { CHECK(waiter.take(2 * kMiB, kNever) == Lease::granted); });
+    CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+    holder.give(2 * kMiB);
+    thread.join();
+    waiter.give(2 * kMiB);
+    CHECK(holder.try_take(2 * kMiB) == Lease::granted);
+  }
+}
+
+TEST(a_younger_waiter_is_woken_when_an_older_one_gives_up) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member holder(board, "holder"), old(board, "old"), young(board, "young");
+  old.begin_iteration();
+  young.begin_iteration();
+  CHECK(holder.try_take(6 * kMiB) == Lease::granted);
+  for (int round = 0; round < 200; ++round) {
+    std::optional<LeaseClaim> claim(std::in_place, old, 6 * kMiB);
+    std::thread thread([&] { CHECK(young.take(2 * kMiB, kNever) == Lease::granted); });
+    CHECK(eventually([&] { return board->snapshot().slots[2].wanted_bytes > 0; }));
+    claim.reset();
+    thread.join();
+    young.give(2 * kMiB);
+  }
+}
+
+TEST(a_claim_that_can_never_be_met_reserves_nothing) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member old(board, "old"), young(board, "young");
+  old.begin_iteration();
+  young.begin_iteration();
+  LeaseClaim claim(old, 11 * kMiB);
+  CHECK(young.try_take(10 * kMiB) == Lease::granted);
+}
+
+TEST(without_iterations_waiters_are_served_in_order) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member a(board, "a"), b(board, "b"), c(board, "c");
+  LeaseClaim first(b, 8 * kMiB), second(a, 8 * kMiB);
+  CHECK(a.try_take(8 * kMiB) == Lease::reserved);
+  CHECK(c.try_take(8 * kMiB) == Lease::reserved);
+  CHECK(b.try_take(8 * kMiB) == Lease::granted);
+}
+
+TEST(no_wake_up_is_lost_under_traffic) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {8 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test instead of slowing it down
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    threads.emplace_back([&board, seed] {
+      Member member(board, "job");
+      std::mt19937 random(seed);
+      for (int step = 0; step < 3000; ++step) {
+        if (random() % 4 == 0) member.begin_iteration();
+        const std::uint64_t bytes = (1 + random() % 6) * kMiB;
+        CHECK(member.take(bytes, kNever) == Lease::granted);
+        CHECK(board->used_bytes() <= board->capacity_bytes());
+        member.give(bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(board->high_water_bytes() <= 8 * kMiB);
+}
+
+TEST(a_snapshot_under_traffic_adds_up) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {8 * kMiB, 1});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    threads.emplace_back([&, seed] {
+      Member member(board, "job");
+      std::mt19937 random(seed);
+      while (!stop) {
+        const std::uint64_t bytes = 1 + random() % (6 * kMiB);
+        if (member.try_take(bytes) == Lease::granted) member.give(bytes);
+      }
+    });
+  }
+  int consistent = 0;
+  for (int look = 0; look < 2000; ++look) {
+    const BoardSnapshot snapshot = board->snapshot();
+    if (!snapshot.consistent) continue;
+    ++consistent;
+    std::uint64_t held = 0;
+    for (const SlotSnapshot& slot : snapshot.slots) held += slot.held_bytes;
+    CHECK_EQUAL(held, snapshot.used_bytes);
+    CHECK(held <= snapshot.capacity_bytes);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(consistent > 0);
+}
+
+int main(int count, char** arguments) { return check::main(count, arguments); }

@@ -1,0 +1,188 @@
+// SM tokens: never more than SMs, strictly in the order of requests, nobody forgotten.
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "board_layout.h"
+#include "sm_lane.h"
+#include "sm_queue.h"
+#include "support.h"
+
+using namespace support;
+
+namespace {
+
+std::size_t queued(const Board& board) {
+  std::size_t count = 0;
+  for (const LaneLayout& lane : board.layout().lanes) count += LaneWord::unpack(lane.word.load()).queued();
+  return count;
+}
+
+}  // namespace
+
+TEST(tokens_are_taken_and_given_back) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 4});
+  Member member(board, "job");
+  SmLane lane(member);
+  CHECK(lane.acquire(3));
+  CHECK_EQUAL(lane.held(), 3U);
+  CHECK_EQUAL(board->snapshot().sm_tokens, 3U);
+  CHECK_EQUAL(board->snapshot().slots[0].sm_tokens, 3U);
+  CHECK_THROWS(std::logic_error, "holds SM tokens already", lane.acquire(1));
+  lane.release();
+  lane.release();
+  CHECK_EQUAL(board->snapshot().sm_tokens, 0U);
+  CHECK_THROWS(std::invalid_argument, "width 5 on a device of 4", lane.acquire(5));
+  CHECK_THROWS(std::invalid_argument, "width 0", lane.acquire(0));
+}
+
+TEST(lanes_run_out_with_a_clear_line_and_come_back) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 4});
+  Member member(board, "job");
+  std::vector<std::unique_ptr<SmLane>> lanes;
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) lanes.push_back(std::make_unique<SmLane>(member));
+  CHECK_THROWS(BoardError, "all 256 SM lanes are taken", SmLane{member});
+  lanes.pop_back();
+  SmLane again(member);
+  CHECK(again.acquire(4));
+}
+
+TEST(requests_are_served_in_order_and_a_wide_one_is_not_overtaken) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 4});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane first(member);
+  CHECK(first.acquire(3));
+  // One SM is free, but a request of width 4 came before the narrow ones.
+  const std::vector<std::uint32_t> widths = {4, 1, 1, 2, 3, 1, 4, 1};
+  std::vector<std::thread> threads;
+  std::vector<std::size_t> order;
+  std::atomic<std::size_t> served{0};
+  std::mutex mutex;
+  for (std::size_t index = 0; index < widths.size(); ++index) {
+    threads.emplace_back([&, index] {
+      SmLane lane(member);
+      CHECK(lane.acquire(widths[index]));
+      {
+        const std::lock_guard lock(mutex);
+        order.push_back(index);
+        ++served;
+      }
+      // Released in turn: a request that starts beside others waits for those before it to have been noted.
+      CHECK(eventually([&] { return served > index; }));
+      lane.release();
+    });
+    CHECK(eventually([&] { return queued(*board) == index + 2; }));
+  }
+  CHECK_EQUAL(board->snapshot().sm_tokens, 3U);
+  CHECK_EQUAL(served.load(), 0U);
+  first.release();
+  for (std::thread& thread : threads) thread.join();
+  // Requests that run at the same time may note themselves in either order: compare the groups.
+  std::size_t done = 0;
+  while (done < order.size()) {
+    std::uint32_t width = 0;
+    std::size_t group = done;
+    while (group < widths.size() && (width += widths[group]) <= 4) ++group;
+    for (std::size_t at = done; at < group; ++at) CHECK(order[at] < group);
+    done = group;
+  }
+}
+
+TEST(a_late_request_leaves_the_queue_and_lets_others_pass) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane holder(member), wide(member), narrow(member);
+  CHECK(holder.acquire(1));
+  CHECK(!wide.acquire(2, in(std::chrono::milliseconds(2))));
+  CHECK_EQUAL(wide.held(), 0U);
+  CHECK(narrow.acquire(1));
+  holder.release();
+  narrow.release();
+  CHECK(wide.acquire(2));
+}
+
+TEST(a_late_wide_request_wakes_the_narrow_one_behind_it) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane holder(member);
+  CHECK(holder.acquire(1));
+  std::thread wide([&] {
+    SmLane lane(member);
+    CHECK(!lane.acquire(2, in(std::chrono::milliseconds(30))));
+  });
+  CHECK(eventually([&] { return queued(*board) == 2; }));
+  std::thread narrow([&] {
+    SmLane lane(member);
+    CHECK(lane.acquire(1));
+  });
+  narrow.join();
+  wide.join();
+}
+
+TEST(renew_keeps_the_tokens_until_somebody_waits) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane lane(member);
+  CHECK(lane.acquire(2));
+  CHECK(lane.renew(2));
+  CHECK(!lane.renew(1));  // another width is another request
+  CHECK_EQUAL(lane.held(), 1U);
+  CHECK(!lane.renew(2));
+  std::atomic<bool> had_it{false};
+  std::thread other([&] {
+    SmLane mine(member);
+    CHECK(mine.acquire(1));
+    had_it = true;
+  });
+  CHECK(eventually([&] { return queued(*board) == 2; }));
+  CHECK(lane.renew(2, 3'600'000'000'000));  // the turn is young
+  CHECK(!had_it);
+  CHECK(!lane.renew(2, 0));
+  CHECK(had_it);
+  other.join();
+}
+
+TEST(never_more_tokens_than_sms_and_no_wake_up_is_lost) {
+  for (const std::uint32_t sms : {1U, 2U, 5U}) {
+    TemporaryPath path;
+    auto board = Board::open_or_create(path, {kMiB, sms});
+    board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
+    std::atomic<std::uint32_t> running{0};
+    std::vector<std::thread> threads;
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      threads.emplace_back([&, seed] {
+        Member member(board, "job");
+        SmLane lane(member);
+        std::mt19937 random(seed);
+        for (int kernel = 0; kernel < 2000; ++kernel) {
+          const auto width = static_cast<std::uint32_t>(1 + random() % sms);
+          CHECK(lane.acquire(width));
+          CHECK(running.fetch_add(width) + width <= sms);
+          if (random() % 4 == 0) std::this_thread::yield();
+          running.fetch_sub(width);
+          if (random() % 3 == 0) {
+            lane.renew(width, random() % 2 * 1000);
+            CHECK(running.fetch_add(width) + width <= sms);
+            running.fetch_sub(width);
+          }
+          lane.release();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK_EQUAL(board->snapshot().sm_tokens, 0U);
+  }
+}
+
+int main(int count, char** arguments) { return check::main(count, arguments); }
