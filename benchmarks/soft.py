@@ -1,0 +1,246 @@
+"""How near is the software GPU to the CPU it runs on, and how does it behave as a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from statistics import median
+from time import perf_counter
+
+from neaptide.reporting.bench import Figure
+
+# name, scale, batch, goal of the ratio; the large ones are at the papers' sizes
+STEPS = (
+    ("resnet18", "paper", 4, "<= 1.05"),
+    ("transformer", "paper", 2, "<= 1.05"),
+    ("gpt2", "paper", 1, "<= 1.05"),
+    ("rnnlm-small", "paper", 20, "<= 1.3"),
+    ("gpt2", "tiny", 4, ""),
+)
+# name, scale, batch, SMs a kernel may use, goal of two processes against one
+TOGETHER = (
+    ("resnet18", "tiny", 8, "1", ">= 1.8"),
+    ("gpt2", "tiny", 4, "1", ">= 1.8"),
+    ("resnet18", "paper", 4, "", ">= 0.95"),
+)
+ROUNDS = 3
+SECONDS = 4.0
+
+
+def figures() -> Iterator[Figure]:
+    """Each side of a ratio is measured in processes of its own, in turn, so that a noisy machine disturbs both."""
+    yield Figure("build", _build_seconds(), "s", "<= 120")
+    for name, scale, batch, goal in STEPS:
+        cpu, soft = [], []
+        for _ in range(ROUNDS):
+            cpu.append(_child("step", "cpu", name, scale, str(batch))["seconds"])
+            soft.append(_child("step", "soft", name, scale, str(batch))["seconds"])
+        yield Figure(f"{name} {scale}: cpu step", 1e3 * min(cpu), "ms")
+        yield Figure(f"{name} {scale}: step against cpu", min(soft) / min(cpu), "x", goal)
+    small = _child("small")
+    yield Figure("launch", small["launch"], "us", "<= 3")
+    yield Figure("launch and item() round trip", small["round_trip"], "us", "<= 20")
+    yield Figure("run-ahead: kernels in flight after a ResNet step was launched", small["ahead"], "kernels")
+    yield Figure("ResNet step with the kernel log", small["logged"], "x", "<= 1.01")
+    yield Figure("ResNet step under torch.profiler", small["profiled"], "x")
+    for name, scale, batch, sms, goal in TOGETHER:
+        rates = {count: _rate(count, name, scale, batch, sms) for count in (1, 2, 4)}
+        where = f"{name} {scale}, width {sms or 'all'}"
+        yield Figure(f"{where}: two processes against one", rates[2] / rates[1], "x", goal)
+        yield Figure(f"{where}: four processes against two", rates[4] / rates[2], "x", ">= 0.9")
+    peaks = _child("peaks")
+    for cap in ("none", "64", "16", "4", "1"):
+        goal = "<= 1.1" if cap == "4" else ""
+        yield Figure(f"held against needed, in flight at most {cap}", peaks[cap], "x", goal)
+
+
+def _child(*arguments: str) -> dict[str, float]:
+    environment = {**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())}
+    run = subprocess.run(
+        [sys.executable, __file__, *arguments], capture_output=True, text=True, check=True, env=environment
+    )
+    result: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return result
+
+
+def _rate(count: int, name: str, scale: str, batch: int, sms: str) -> float:
+    """Steps per second of so many processes on one board, all together."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NEAPTIDE_SOFT_BOARD": f"{folder}/board", "NEAPTIDE_SOFT_SMS": sms}
+        children = [
+            subprocess.Popen(
+                [sys.executable, __file__, "rate", name, scale, str(batch)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for _ in range(count)
+        ]
+        outputs = [child.stdout for child in children if child.stdout is not None]
+        for output in outputs:
+            output.readline()
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("\n")
+            child.stdin.flush()
+        rates = [json.loads(output.readline())["rate"] for output in outputs]
+        for child in children:
+            child.wait()
+        return float(sum(rates))
+
+
+def _rate_of_one(name: str, scale: str, batch: str) -> dict[str, float]:
+    """One of them: says that it is ready, waits for a line, then counts its steps."""
+    import torch
+
+    import neaptide.devices.soft  # noqa: F401
+    from neaptide.models import build
+
+    work = build(name, batch=int(batch), scale=scale, device="soft")  # type: ignore[arg-type]
+    for _ in range(3):
+        work.step()
+    torch.soft.synchronize()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    steps, started = 0, perf_counter()
+    while perf_counter() - started < SECONDS:
+        work.step()
+        torch.soft.synchronize()
+        steps += 1
+    return {"rate": steps / (perf_counter() - started)}
+
+
+def _build_seconds() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        started = perf_counter()
+        subprocess.run(
+            [sys.executable, "-c", "import neaptide.devices.soft"],
+            env={**os.environ, "NEAPTIDE_CACHE": folder},
+            capture_output=True,
+            check=True,
+        )
+        return perf_counter() - started
+
+
+def _step(device: str, name: str, scale: str, batch: str) -> dict[str, float]:
+    import torch
+
+    if device == "soft":
+        import neaptide.devices.soft  # noqa: F401
+    from neaptide.models import build
+
+    torch.manual_seed(0)
+    work = build(name, batch=int(batch), scale=scale, device=device)  # type: ignore[arg-type]
+
+    def step() -> None:
+        work.step()
+        if device == "soft":
+            torch.soft.synchronize()
+
+    return {"seconds": _typical(step)}
+
+
+def _typical(step: Callable[[], None], seconds: float = SECONDS) -> float:
+    """The median of a first quarter: what a step takes while nothing disturbs it."""
+    step()
+    step()
+    times: list[float] = []
+    while sum(times) < seconds or len(times) < 3:
+        started = perf_counter()
+        step()
+        times.append(perf_counter() - started)
+    times.sort()
+    return median(times[: max(1, len(times) // 4)])
+
+
+def _small() -> dict[str, float]:
+    import torch
+
+    import neaptide.devices.soft  # noqa: F401
+    from neaptide.models import build
+
+    one = torch.ones(4, device="soft")
+    one.add(one)
+    torch.soft.synchronize()
+    launches, trips = [], []
+    for _ in range(20):
+        torch.soft.close_execution_gate()
+        started = perf_counter()
+        for _ in range(500):
+            one.add(one)
+        launches.append((perf_counter() - started) / 500)
+        torch.soft.open_execution_gate()
+        torch.soft.synchronize()
+        started = perf_counter()
+        for _ in range(200):
+            one.sum().item()
+        trips.append((perf_counter() - started) / 200)
+
+    work = build("resnet18", scale="tiny", batch=64, device="soft")
+    work.step()
+    torch.soft.synchronize()
+    work.step()
+    ahead = torch.soft.in_flight()
+
+    def plain() -> None:
+        work.step()
+        torch.soft.synchronize()
+
+    def logged() -> None:
+        with torch.soft.log_kernels(1 << 12):
+            plain()
+
+    def profiled() -> None:
+        with torch.profiler.profile():
+            plain()
+
+    return {
+        "launch": 1e6 * median(launches),
+        "round_trip": 1e6 * median(trips),
+        "ahead": ahead,
+        **_ratios(plain, {"logged": logged, "profiled": profiled}),
+    }
+
+
+def _ratios(plain: Callable[[], None], others: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """What the others take against the plain step, in turn."""
+    times: dict[str, list[float]] = {name: [] for name in ("plain", *others)}
+    for _ in range(60):
+        for name, step in (("plain", plain), *others.items()):
+            started = perf_counter()
+            step()
+            times[name].append(perf_counter() - started)
+    typical = {name: median(sorted(values)[:15]) for name, values in times.items()}
+    return {name: typical[name] / typical["plain"] for name in others}
+
+
+def _peaks() -> dict[str, float]:
+    import torch
+
+    import neaptide.devices.soft  # noqa: F401
+    from neaptide.models import build
+
+    with torch.soft.persistent_memory():
+        work = build("resnet18", batch=4, device="soft")
+    work.step()
+    ratios = {}
+    for cap in (None, 64, 16, 4, 1):
+        torch.soft.synchronize()
+        torch.soft.empty_cache()
+        torch.soft.set_in_flight_cap(cap)
+        torch.soft.reset_peak_memory_stats()
+        for _ in range(3):
+            work.step()
+        torch.soft.synchronize()
+        ratios[str(cap).lower()] = torch.soft.max_memory_reserved() / torch.soft.max_memory_allocated()
+    return ratios
+
+
+if __name__ == "__main__":
+    kind, *rest = sys.argv[1:]
+    print(json.dumps({"step": _step, "small": _small, "peaks": _peaks, "rate": _rate_of_one}[kind](*rest)))

@@ -1,0 +1,28 @@
+"""The software GPU: importing this makes the device `soft` and the module `torch.soft`.
+
+NEAPTIDE_SOFT_CAPACITY is the memory of a new board, NEAPTIDE_SOFT_SMS the most SMs a kernel uses, NEAPTIDE_SOFT_BOARD
+the file that processes on one device share (none: a private one), NEAPTIDE_SOFT_WAIT how many seconds an allocation
+waits for memory that other processes hold.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+
+from neaptide.devices.soft import face
+from neaptide.devices.soft.extension import native
+
+rename_privateuse1_backend("soft")
+torch._register_device_module("soft", face)  # type: ignore[no-untyped-call]
+generate_methods_for_privateuse1_backend()
+atexit.register(native.stop)
+
+# What an optimizer allocates mostly outlives the iteration: place it apart.
+register_optimizer_step_pre_hook(lambda *_: native.set_persistent(True))
+register_optimizer_step_post_hook(lambda *_: native.set_persistent(False))
+
+__all__ = ["face", "native"]

@@ -1,0 +1,172 @@
+// The Python module behind torch.soft.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "allocator.h"
+#include "fallback.h"
+#include "generator.h"
+#include "hooks.h"
+#include "placement.h"
+#include "runtime.h"
+#include "signature.h"
+#include "width.h"
+
+namespace py = pybind11;
+
+namespace neaptide::soft {
+
+namespace {
+
+using ReleaseGil = py::call_guard<py::gil_scoped_release>;
+
+void without_gil(const std::function<void()>& wait) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    py::gil_scoped_release release;
+    wait();
+  } else {
+    wait();
+  }
+}
+
+void start(const std::string& board, std::uint64_t capacity, std::uint32_t sms, std::uint32_t width,
+           const std::string& job, double wait_seconds) {
+  set_blocking(&without_gil);
+  calm_idle_threads(width == 1 ? 1 : sms);
+  Runtime::start({board, capacity, sms, width, job, wait_seconds}, &prepare_worker, &set_worker_width);
+  install_placement();
+  register_hooks();
+  override_composites();
+}
+
+py::dict memory() {
+  const auto stats = Runtime::get().arena().stats();
+  py::dict result;
+  result["needed"] = stats.needed;
+  result["needed_peak"] = stats.needed_peak;
+  result["held"] = stats.held;
+  result["held_peak"] = stats.held_peak;
+  result["allocations"] = stats.allocations;
+  result["deallocations"] = stats.deallocations;
+  result["needed_total"] = stats.needed_total;
+  result["chunks_taken"] = stats.chunks_taken;
+  result["chunks_given"] = stats.chunks_given;
+  result["lease_waits"] = stats.lease_waits;
+  result["out_of_memory"] = stats.out_of_memory;
+  result["evicted_bytes"] = stats.evicted_bytes;
+  result["live_blocks"] = stats.live_blocks;
+  return result;
+}
+
+py::list series() {
+  py::list result;
+  for (const auto& sample : Runtime::get().arena().series()) {
+    result.append(py::make_tuple(sample.time_ns, sample.needed, sample.held));
+  }
+  return result;
+}
+
+py::list kernel_log() {
+  py::list result;
+  for (const auto& record : Runtime::get().logger().read()) {
+    result.append(py::make_tuple(*record.name, record.signature, record.launch_ns, record.start_ns, record.end_ns,
+                                 record.taken_bytes, record.given_bytes, record.stream, record.width));
+  }
+  return result;
+}
+
+/// Makes the current stream stand still for a while, without SMs.
+void sleep_on_stream(double seconds) {
+  class Sleep final : public Task {
+   public:
+    explicit Sleep(double seconds) : Task(0), seconds_(seconds) {}
+    void run() override { std::this_thread::sleep_for(std::chrono::duration<double>(seconds_)); }
+    bool waits() const override { return true; }
+
+   private:
+    double seconds_;
+  };
+  Runtime::get().current().push(std::make_unique<Sleep>(seconds));
+}
+
+void bind_execution(py::module_& m) {
+  m.def("start", &start);
+  m.def("stop", &Runtime::stop, ReleaseGil());
+  m.def("forked", &Runtime::forked);
+  m.def("synchronize", [] { Runtime::get().synchronize(); }, ReleaseGil());
+  m.def("in_flight", [] { return Runtime::get().in_flight().count(); });
+  m.def("launched", [] { return Runtime::get().in_flight().launched(); });
+  m.def("set_in_flight_cap", [](std::uint32_t kernels) { Runtime::get().in_flight().set_cap(kernels); });
+  m.def("in_flight_cap", [] { return Runtime::get().in_flight().cap(); });
+  m.def("sleep_on_stream", &sleep_on_stream, ReleaseGil());
+  m.def("sms", [] { return Runtime::get().board().sms(); });
+  m.def("width", [] { return Runtime::get().width(); });
+  m.def("close_launch_gate", [] { Runtime::get().gates().close_launch(); });
+  m.def("open_launch_gate", [] { Runtime::get().gates().open_launch(); });
+  m.def("launch_gate_open", [] { return Runtime::get().gates().launch_open(); });
+  m.def("close_execution_gate", [] { Runtime::get().gates().close_execution(); });
+  m.def("open_execution_gate", [] { Runtime::get().gates().open_execution(); });
+  m.def("execution_gate_open", [] { return Runtime::get().gates().execution_open(); });
+  m.def("arm_iteration", [] { Runtime::get().gates().arm_iteration(); });
+  m.def("end_iteration", [] { Runtime::get().member().end_iteration(); });
+  m.def("launch_counts", [] {
+    const auto counts = launch_counts();
+    return py::make_tuple(counts.asynchronous, counts.synchronous);
+  });
+  m.def("signature_count", &signature_count);
+}
+
+void bind_memory(py::module_& m) {
+  m.def("memory", &memory);
+  m.def("reset_peaks", [] { Runtime::get().arena().reset_peaks(); });
+  m.def("empty_cache", [] { return Runtime::get().arena().empty_cache(); }, ReleaseGil());
+  m.def("record_series", [](std::size_t samples) { Runtime::get().arena().record_series(samples); });
+  m.def("series", &series);
+  m.def("check_memory", [] { Runtime::get().arena().check_integrity(); }, ReleaseGil());
+  m.def("evict", [](double seconds) { return Runtime::get().evict(seconds); }, ReleaseGil());
+  m.def("restore", [](double seconds) { return Runtime::get().restore(seconds); }, ReleaseGil());
+  m.def("evicted", [] { return Runtime::get().arena().evicted(); });
+  m.def("set_persistent", [](bool persistent) { set_hint(persistent ? Hint::persistent : Hint::ephemeral); });
+  m.def("persistent", [] { return hint() == Hint::persistent; });
+}
+
+void bind_board(py::module_& m) {
+  m.def("board_path", [] { return Runtime::get().board().path(); });
+  m.def("slot", [] { return Runtime::get().member().slot(); });
+  m.def("board_memory", [] {
+    auto& board = Runtime::get().board();
+    return py::make_tuple(board.used_bytes(), board.high_water_bytes(), board.capacity_bytes());
+  });
+  m.def("set_permit", [](std::uint32_t slot, std::uint32_t n) { Runtime::get().board().set_permit(slot, n); });
+  m.def("set_heavy_open", [](std::uint32_t slot, bool open) { Runtime::get().board().set_heavy_open(slot, open); });
+  m.def("set_slot_cap", [](std::uint32_t slot, std::uint32_t n) { Runtime::get().board().set_inflight_cap(slot, n); });
+  m.def("set_ceiling", [](std::uint32_t slot, std::uint64_t bytes) { Runtime::get().board().set_ceiling(slot, bytes); });
+  m.def("request", [](std::uint32_t slot, std::uint32_t what) {
+    Runtime::get().board().set_request(slot, static_cast<Request>(what));
+  });
+  m.def("reap", [] { return Runtime::get().board().reap(); }, ReleaseGil());
+}
+
+}  // namespace
+}  // namespace neaptide::soft
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  using namespace neaptide::soft;
+  bind_execution(m);
+  bind_memory(m);
+  bind_board(m);
+  m.def("default_generator", [] { return default_generator(); });
+  m.def("start_log", [](std::size_t records) {
+    auto& runtime = Runtime::get();
+    runtime.drain();
+    runtime.logger().start(records);
+  });
+  m.def("stop_log", [] {
+    auto& runtime = Runtime::get();
+    runtime.drain();
+    runtime.logger().stop();
+  });
+  m.def("kernel_log", &kernel_log);
+  m.def("dropped_records", [] { return Runtime::get().logger().dropped(); });
+}

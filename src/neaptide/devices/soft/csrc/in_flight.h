@@ -1,0 +1,39 @@
+// How many kernels the process has launched and not yet run, and the bound on it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "../../native/member.h"
+
+namespace neaptide::soft {
+
+class InFlight {
+ public:
+  explicit InFlight(Member& member) : member_(member) {}
+
+  /// Counts a kernel in; waits first while the lower of the process's own cap and the board's is reached.
+  void enter();
+  /// Counts a kernel out.
+  void leave();
+  std::int64_t count() const { return count_.load(); }
+  std::uint64_t launched() const { return launched_.load(); }
+  /// 0 means no bound.
+  void set_cap(std::uint32_t kernels);
+  std::uint32_t cap() const;
+
+ private:
+  bool room() const { return count_.load() < static_cast<std::int64_t>(cap()); }
+
+  Member& member_;
+  std::atomic<std::int64_t> count_{0};
+  std::atomic<std::uint64_t> launched_{0};
+  std::atomic<std::uint32_t> cap_{kUnbounded};
+  std::atomic<std::uint32_t> waiters_{0};
+  std::mutex mutex_;  // a leaf
+  std::condition_variable left_;
+};
+
+}  // namespace neaptide::soft

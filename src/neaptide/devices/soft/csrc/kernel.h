@@ -1,0 +1,41 @@
+// The task that runs a CPU kernel for a launched operator.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <vector>
+
+#include "logger.h"
+#include "operators.h"
+#include "signature.h"
+#include "stream.h"
+
+namespace neaptide::soft {
+
+class Kernel final : public Task {
+ public:
+  /// `arguments` are those of the CPU operator; `outputs` are aliases of the new returns, lists laid out flat.
+  Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<Signature> signature,
+         torch::jit::Stack arguments, std::vector<at::Tensor> outputs);
+  void run() override;
+
+ private:
+  void call();
+  std::vector<at::Tensor> results();
+  void store(std::vector<at::Tensor> results);
+
+  c10::OperatorHandle handle_;
+  const Operator& op_;
+  std::shared_ptr<Signature> signature_;
+  torch::jit::Stack stack_;
+  std::vector<at::Tensor> outputs_;
+  KernelRecord record_;
+  bool logged_;
+};
+
+/// Puts a new kernel's launch into its record: what memory moved since the launch before.
+KernelRecord begin_record(const Operator& op, const Signature& signature, std::uint32_t width);
+
+}  // namespace neaptide::soft

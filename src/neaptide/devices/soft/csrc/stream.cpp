@@ -1,0 +1,148 @@
+#include "stream.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "../../native/sm_lane.h"
+
+namespace neaptide::soft {
+
+namespace {
+// Handing SMs over costs a sleep and a wake; a turn this long keeps that below a few per cent.
+constexpr std::uint64_t kTurnNs = 2'000'000;
+}  // namespace
+
+void ErrorBox::put(std::exception_ptr error) {
+  std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);
+  full_.store(true, std::memory_order_release);
+}
+
+void ErrorBox::take_and_throw() {
+  std::exception_ptr error;
+  {
+    std::lock_guard lock(mutex_);
+    error = std::exchange(error_, nullptr);
+    full_.store(false, std::memory_order_release);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+void await(HostDriver& driver, const Event& event) {
+  if (driver.passed(event)) return;
+  blocking([&] {
+    static thread_local AdaptiveSpin spin;
+    if (!spin.until([&] { return driver.passed(event); })) driver.wait(event, Deadline::max());
+  });
+}
+
+/// The SM tokens of one worker, kept from kernel to kernel while nobody waits or the turn is young.
+class Stream::Tokens {
+ public:
+  explicit Tokens(Member& member) : lane_(member) {}
+
+  void take(std::uint32_t width) {
+    if (lane_.held() > 0) {
+      lane_.renew(width, kTurnNs);
+    } else {
+      lane_.acquire(width);
+    }
+  }
+  void give() { lane_.release(); }
+
+ private:
+  SmLane lane_;
+};
+
+Stream::Stream(StreamContext context, StreamId id) : context_(context), id_(id) {
+  worker_ = std::thread([this] { work(); });
+}
+
+Stream::~Stream() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_.store(true);
+  }
+  work_.notify_all();
+  worker_.join();
+}
+
+void Stream::push(std::unique_ptr<Task> task) {
+  if (task->kernel()) context_.in_flight.enter();
+  bool wake;
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(task));
+    context_.driver.launch(id_);
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) work_.notify_one();
+}
+
+void Stream::wait_for(const Event& event) {
+  class Wait final : public Task {
+   public:
+    Wait(HostDriver& driver, const Event& event) : Task(0), driver_(driver), event_(event) {}
+    void run() override { driver_.wait(event_, Deadline::max()); }
+    bool waits() const override { return true; }
+
+   private:
+    HostDriver& driver_;
+    Event event_;
+  };
+  if (event.stream == id_ || context_.driver.passed(event)) return;
+  push(std::make_unique<Wait>(context_.driver, event));
+}
+
+void Stream::drain() { await(context_.driver, record()); }
+
+bool Stream::next_batch(std::vector<std::unique_ptr<Task>>& batch) {
+  batch.clear();
+  if (!more()) idle_spin_.until([this] { return more() || stopping_.load(); });
+  std::unique_lock lock(mutex_);
+  while (queue_.empty() && !stopping_.load()) {
+    sleeping_ = true;
+    work_.wait(lock);
+  }
+  sleeping_ = false;
+  std::swap(batch, queue_);
+  taken_ += batch.size();
+  return !batch.empty();
+}
+
+void Stream::work() {
+  pthread_setname_np(pthread_self(), "soft-stream");
+  context_.prepare_worker();
+  Tokens tokens(context_.member);
+  std::vector<std::unique_ptr<Task>> batch;
+  while (next_batch(batch)) {
+    for (std::size_t i = 0; i < batch.size(); ++i) run(std::move(batch[i]), tokens, i + 1 == batch.size());
+  }
+}
+
+void Stream::run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight) {
+  const bool kernel = task->kernel();
+  const std::uint32_t width = task->width();
+  try {
+    if (kernel) {
+      if (const bool heavy = width > 1; !context_.gates.execution_clear(heavy)) {
+        tokens.give();
+        context_.gates.pass_execution(heavy);
+      }
+      tokens.take(width);
+      context_.set_width(width);
+    } else if (task->waits()) {
+      tokens.give();
+    }
+    task->run();
+  } catch (...) {
+    context_.errors.put(std::current_exception());
+  }
+  task.reset();
+  if (last_in_sight && !more()) tokens.give();
+  if (kernel) context_.in_flight.leave();
+  context_.driver.complete(id_);
+}
+
+}  // namespace neaptide::soft

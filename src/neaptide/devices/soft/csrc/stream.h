@@ -1,0 +1,112 @@
+// A stream: a queue of tasks that one worker thread runs in order.
+//
+// Lock order: the queue mutex is taken before nothing else but the driver's counters; the error box's mutex is a leaf.
+// No lock is held while a task runs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "../../native/host_driver.h"
+#include "../../native/member.h"
+#include "blocking.h"
+#include "gates.h"
+#include "in_flight.h"
+
+namespace neaptide::soft {
+
+/// Work of a stream. A kernel has a width of at least one SM; other tasks have none and take no SM tokens.
+class Task {
+ public:
+  explicit Task(std::uint32_t width) : width_(width) {}
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  virtual ~Task() = default;
+  virtual void run() = 0;
+  /// Whether run() may sleep: SM tokens are given back before it.
+  virtual bool waits() const { return false; }
+  std::uint32_t width() const { return width_; }
+  bool kernel() const { return width_ > 0; }
+
+ private:
+  std::uint32_t width_;
+};
+
+/// The first exception of any kernel since the last time one was reported.
+class ErrorBox {
+ public:
+  void put(std::exception_ptr error);
+  /// Throws what is in the box and empties it.
+  void rethrow() {
+    if (full_.load(std::memory_order_acquire)) take_and_throw();
+  }
+
+ private:
+  void take_and_throw();
+  std::atomic<bool> full_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+/// What the streams of one process share.
+struct StreamContext {
+  HostDriver& driver;
+  Member& member;
+  Gates& gates;
+  InFlight& in_flight;
+  ErrorBox& errors;
+  /// Prepares a new worker thread.
+  void (*prepare_worker)();
+  /// Sets how many threads the calling worker's next kernel may use.
+  void (*set_width)(std::uint32_t);
+};
+
+class Stream {
+ public:
+  Stream(StreamContext context, StreamId id);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  /// Runs what is queued, then ends the worker.
+  ~Stream();
+
+  StreamId id() const { return id_; }
+  /// Queues a task. A kernel waits here while too many are in flight.
+  void push(std::unique_ptr<Task> task);
+  /// The point after everything pushed so far.
+  Event record() { return context_.driver.record(id_); }
+  bool idle() { return context_.driver.passed(record()); }
+  /// Makes what is pushed from now on wait for a point in another stream.
+  void wait_for(const Event& event);
+  /// Waits for everything pushed so far, letting go of the interpreter lock. Throws nothing of the kernels'.
+  void drain();
+  bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
+
+ private:
+  class Tokens;
+  void work();
+  bool next_batch(std::vector<std::unique_ptr<Task>>& batch);
+  bool more() const { return context_.driver.launched(id_) > taken_; }
+  void run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight);
+
+  StreamContext context_;
+  StreamId id_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::vector<std::unique_ptr<Task>> queue_;
+  std::uint64_t taken_ = 0;  // tasks the worker has taken from the queue; its own
+  bool sleeping_ = false;
+  std::atomic<bool> stopping_{false};
+  AdaptiveSpin idle_spin_;
+  std::thread worker_;
+};
+
+/// Waits for a point in a stream: spins a little, then sleeps without the interpreter lock.
+void await(HostDriver& driver, const Event& event);
+
+}  // namespace neaptide::soft

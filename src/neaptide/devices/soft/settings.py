@@ -1,0 +1,90 @@
+"""The device's settings, read from the environment once."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from neaptide.core.units import parse_bytes
+
+_CHUNK = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the board is and what a new one gets."""
+
+    board: str
+    capacity: int
+    sms: int
+    width: int
+    """Most SMs a kernel of this process uses; 0 means all that the board has."""
+    job: str
+    wait_seconds: float
+
+
+def _memory_of_machine() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, not {text!r}") from None
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, but is {text}")
+    return value
+
+
+def _private_board() -> str:
+    """A board for this process alone, gone with it."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = tempfile.mkdtemp(prefix="neaptide-", dir=base if base and os.access(base, os.W_OK) else None)
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return str(Path(folder) / "board")
+
+
+def _capacity() -> int:
+    text = os.environ.get("NEAPTIDE_SOFT_CAPACITY")
+    if not text:
+        return _memory_of_machine() // 2 // _CHUNK * _CHUNK
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ValueError(f"NEAPTIDE_SOFT_CAPACITY: {error}") from None
+
+
+def read() -> Settings:
+    """Read NEAPTIDE_SOFT_BOARD, _CAPACITY, _SMS, _WAIT (seconds) and NEAPTIDE_JOB."""
+    cores = len(os.sched_getaffinity(0))
+    sms = int(_number("NEAPTIDE_SOFT_SMS", 0))
+    board = os.environ.get("NEAPTIDE_SOFT_BOARD")
+    job = os.environ.get("NEAPTIDE_JOB") or Path(sys.argv[0] if sys.argv else "").name or "python"
+    with contextlib.suppress(OSError):
+        if board:
+            Path(board).parent.mkdir(parents=True, exist_ok=True)
+    return Settings(
+        board=board or _private_board(),
+        capacity=_capacity(),
+        # A board that others share has the machine's SMs, however narrow this process makes itself.
+        sms=max(1, cores if board else (sms or cores)),
+        width=sms,
+        job=job,
+        wait_seconds=_number("NEAPTIDE_SOFT_WAIT", 60),
+    )

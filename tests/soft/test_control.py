@@ -1,0 +1,74 @@
+"""What a controller can ask of a process through the board."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from neaptide.devices.soft import native
+
+EVICT, RESTORE, SUSPEND, RESUME = 1, 2, 3, 4
+ALL = 0xFFFFFFFF
+
+
+@pytest.fixture(autouse=True)
+def free_slot() -> Iterator[None]:
+    yield
+    native.set_permit(native.slot(), ALL)
+    native.set_heavy_open(native.slot(), True)
+    native.set_slot_cap(native.slot(), ALL)
+
+
+def launching(value: torch.Tensor) -> threading.Thread:
+    """A thread that has a launch to make; the interpreter must stay free while it waits."""
+    thread = threading.Thread(target=lambda: value.add_(1))
+    thread.start()
+    thread.join(0.05)
+    return thread
+
+
+@pytest.mark.parametrize(("out", "back"), [(EVICT, RESTORE), (SUSPEND, RESUME)])
+def test_a_process_makes_room_when_asked_and_comes_back(out: int, back: int) -> None:
+    value = torch.arange(1000.0, device="soft")
+    torch.soft.synchronize()
+    native.request(native.slot(), out)
+    thread = launching(value)
+    assert thread.is_alive()
+    assert native.evicted()
+    assert torch.soft.memory_reserved() == 0
+    native.request(native.slot(), back)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert value.cpu().equal(torch.arange(1000.0) + 1)
+
+
+def test_an_iteration_waits_for_its_permit() -> None:
+    value = torch.zeros(3, device="soft")
+    value.add_(1)
+    torch.soft.synchronize()
+    native.set_permit(native.slot(), 0)
+    torch.soft.begin_iteration()
+    thread = launching(value)
+    assert thread.is_alive()
+    native.set_permit(native.slot(), ALL)
+    thread.join(10)
+    torch.soft.end_iteration()
+    assert value.tolist() == [2, 2, 2]
+
+
+def test_the_boards_cap_bounds_what_is_in_flight() -> None:
+    value = torch.zeros(3, device="soft")
+    native.set_slot_cap(native.slot(), 2)
+    assert native.in_flight_cap() == 2
+    for _ in range(20):
+        value = value + 1
+        assert torch.soft.in_flight() <= 2
+    assert value[0].item() == 20
+
+
+def test_the_heavy_gate_lets_light_kernels_pass() -> None:
+    native.set_heavy_open(native.slot(), False)
+    assert torch.ones(4, device="soft").sum().item() == 4  # width 1

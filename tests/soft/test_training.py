@@ -1,0 +1,67 @@
+"""Training on the device gives the CPU's numbers, bit by bit."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+
+from neaptide.devices.soft import native
+from soft.training import Run, identical, train
+
+MODELS = ["resnet18", "transformer", "gpt2", "bert-base"]
+
+
+@cache
+def on_cpu(model: str, optimizer: str) -> Run:
+    return train(model, "cpu", optimizer)
+
+
+@pytest.mark.parametrize("cap", [None, 1, 4, 64])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("model", MODELS)
+def test_training_is_bit_identical_to_the_cpu(model: str, optimizer: str, cap: int | None) -> None:
+    torch.soft.synchronize()
+    before = torch.soft.memory_allocated()
+    torch.soft.set_in_flight_cap(cap)
+    run = train(model, "soft", optimizer)
+    torch.soft.synchronize()
+    assert identical(run, on_cpu(model, optimizer))
+    assert torch.soft.memory_allocated() == before
+    native.check_memory()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_copies_on_a_side_stream_change_nothing(model: str) -> None:
+    run = train(model, "soft", side_stream=torch.soft.Stream())
+    assert identical(run, on_cpu(model, "sgd"))
+
+
+@pytest.mark.parametrize("model", ["rnnlm-small", "seq2seq-small", "gnmt", "speech"])
+def test_recurrent_models_are_within_a_hair_of_the_cpu(model: str) -> None:
+    device, host = train(model, "soft"), on_cpu(model, "sgd")
+    for actual, expected in zip(device.parameters, host.parameters, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["resnet18", "gpt2"])
+def test_eviction_in_the_middle_of_training_changes_nothing(model: str) -> None:
+    evicted = []
+
+    def evict_and_restore(step: int) -> None:
+        if step in (2, 5):
+            evicted.append(torch.soft.evict())
+            assert torch.soft.memory_reserved() == 0
+            torch.soft.restore()
+
+    run = train(model, "soft", "adamw", between=evict_and_restore)
+    assert all(evicted)
+    assert identical(run, on_cpu(model, "adamw"))
+    native.check_memory()
+
+
+def test_parameters_do_not_depend_on_the_place_in_memory() -> None:
+    with torch.soft.persistent_memory():
+        run = train("resnet18", "soft", steps=2)
+    assert identical(run, train("resnet18", "cpu", steps=2))
