@@ -112,6 +112,7 @@ Address Arena::allocate(std::size_t bytes, StreamId stream, Hint hint) {
 }
 void Arena::deallocate(Address address) { implementation_->deallocate(address); }
 void Arena::record_stream(Address address, StreamId stream) { implementation_->record_stream(address, stream); }
+void Arena::set_reuse_at_launch(bool reuse) { implementation_->set_reuse_at_launch(reuse); }
 bool Arena::contains(Address address) const { return implementation_->contains(address); }
 std::size_t Arena::block_bytes(Address address) const { return implementation_->block_bytes(address); }
 std::size_t Arena::progress() { return implementation_->progress(); }

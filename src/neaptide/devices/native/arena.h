@@ -96,6 +96,10 @@ class Arena {
   /// have passed the work launched on them by then. `address` is the block's start.
   void record_stream(Address address, StreamId stream);
 
+  /// Whether a freed block can be taken again at once by what is launched later on its stream (the default), or only when
+  /// the stream has passed its last use. The latter wastes memory; it is there to show what launching ahead costs.
+  void set_reuse_at_launch(bool reuse);
+
   /// Whether the address lies in the arena's range. Changes nothing, takes no lock.
   bool contains(Address address) const;
   /// Usable bytes of the block that starts here; 0 when none does. Changes nothing.

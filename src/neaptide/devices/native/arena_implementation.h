@@ -27,6 +27,7 @@ class Arena::Implementation {
   Address allocate(std::size_t bytes, StreamId stream, Hint hint);
   void deallocate(Address address);
   void record_stream(Address address, StreamId stream);
+  void set_reuse_at_launch(bool reuse) { reuse_at_launch_.store(reuse); }
   bool contains(Address address) const { return address - base_ < range_bytes_; }
   std::size_t block_bytes(Address address) const;
   std::size_t progress();
@@ -116,6 +117,7 @@ class Arena::Implementation {
   ArenaStats stats_;
   Series series_;
   std::atomic<std::uint32_t> waiters_{0};
+  std::atomic<bool> reuse_at_launch_{true};
 };
 
 }  // namespace neaptide

@@ -19,6 +19,7 @@ void Arena::Implementation::deallocate(Address address) {
     stats_.needed -= block->bytes;
     count_needed_locked();
     Drain drain{block, {}};
+    if (!reuse_at_launch_.load()) block->users.push_back(block->pool->stream);
     for (const StreamId stream : block->users)
       if (const Event event = driver_.record(stream); !driver_.passed(event)) drain.events.push_back(event);
     if (drain.events.empty()) {

@@ -73,6 +73,7 @@ std::uint64_t Board::capacity_bytes() const { return layout().capacity.load(); }
 std::uint64_t Board::used_bytes() const { return layout().used.load(); }
 std::uint64_t Board::high_water_bytes() const { return layout().high_water.load(); }
 std::uint32_t Board::sms() const { return layout().sms.load(); }
+bool Board::sm_free() const { return any_sm_free(layout()); }
 
 BoardSnapshot Board::snapshot() const {
   const BoardLayout& board = layout();

@@ -101,6 +101,8 @@ class Board {
   std::uint64_t used_bytes() const;
   std::uint64_t high_water_bytes() const;
   std::uint32_t sms() const;
+  /// Whether an SM is left that no kernel of any process runs on or waits for. Changes nothing.
+  bool sm_free() const;
   /// Copies the board out. Changes nothing.
   BoardSnapshot snapshot() const;
 

@@ -163,6 +163,8 @@ bool Member::wait_control(const std::function<bool()>& ready, Deadline deadline)
   }
 }
 
+void Member::poke_controls() { futex_wake(words().control_epoch, Reach::all_processes); }
+
 LeaseClaim::LeaseClaim(Member& member, std::uint64_t bytes) : member_(member), bytes_(bytes) {
   SlotLayout& slot = member_.words();
   if (slot.wanted.load() == 0) slot.claim.store(new_claim(member_.board().layout(), slot));

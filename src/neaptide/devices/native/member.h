@@ -73,6 +73,8 @@ class Member {
   bool wait_heavy_open(Deadline deadline);
   /// Waits until `ready` holds, testing it after every change of this slot's controls; false at the deadline.
   bool wait_control(const std::function<bool()>& ready, Deadline deadline);
+  /// Wakes this process's own waiters for controls, to test again.
+  void poke_controls();
 
  private:
   friend class LeaseClaim;

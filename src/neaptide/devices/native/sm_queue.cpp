@@ -36,6 +36,8 @@ class QueueView {
   std::uint32_t size_ = 0;
 };
 
+constexpr std::uint64_t kNoTicket = ~std::uint64_t{0};  // later than all
+
 bool any_asleep(const BoardLayout& board) {
   for (std::uint32_t lane = 0, high = board.lanes_high.load(); lane < high; ++lane)
     if (LaneWord::unpack(board.lanes[lane].word.load()).phase == LanePhase::asleep) return true;
@@ -71,14 +73,9 @@ void wake_ready_lanes(BoardLayout& board) {
     if (entry->word.phase == LanePhase::asleep) futex_wake(board.lanes[entry->lane].wake, Reach::all_processes);
 }
 
-bool any_lane_waits(const BoardLayout& board) {
-  std::uint32_t width = 0;
-  for (std::uint32_t lane = 0, high = board.lanes_high.load(); lane < high; ++lane) {
-    const LaneWord word = LaneWord::unpack(board.lanes[lane].word.load());
-    if (word.queued()) width += word.width;
-  }
-  return width > board.sms.load();
-}
+bool any_lane_waits(const BoardLayout& board) { return width_before(board, kNoTicket) > board.sms.load(); }
+
+bool any_sm_free(const BoardLayout& board) { return width_before(board, kNoTicket) < board.sms.load(); }
 
 bool pass_stopped_lanes(BoardLayout& board, std::uint64_t ticket) {
   bool found_dead = false;

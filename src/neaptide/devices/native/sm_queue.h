@@ -43,6 +43,8 @@ std::uint32_t width_before(const BoardLayout& board, std::uint64_t ticket);
 void wake_ready_lanes(BoardLayout& board);
 /// Whether a request in the queue has to wait for its turn.
 bool any_lane_waits(const BoardLayout& board);
+/// Whether an SM is left that no request runs on or waits for.
+bool any_sm_free(const BoardLayout& board);
 /// Takes a stopped process's lanes before `ticket` out of the queue, and reports whether one belongs to a dead process.
 /// The stopped process finds out when it goes on: it queues again, or finishes its kernel without tokens.
 bool pass_stopped_lanes(BoardLayout& board, std::uint64_t ticket);

@@ -96,6 +96,14 @@ def record_memory_series(samples: int = 1 << 20) -> Iterator[list[MemorySample]]
         native.record_series(0)
 
 
+def set_reuse_at_launch(reuse: bool) -> None:
+    """Whether what is launched later on a stream may take a freed block at once, as it does unless this says no.
+
+    Without it a block is free when its stream has passed its last use, and launching ahead costs memory.
+    """
+    native.set_reuse_at_launch(reuse)
+
+
 @contextmanager
 def persistent_memory() -> Iterator[None]:
     """Place blocks allocated inside the context with what outlives the iteration."""

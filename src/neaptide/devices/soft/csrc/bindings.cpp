@@ -121,6 +121,7 @@ void bind_memory(py::module_& m) {
   m.def("memory", &memory);
   m.def("reset_peaks", [] { Runtime::get().arena().reset_peaks(); });
   m.def("empty_cache", [] { return Runtime::get().arena().empty_cache(); }, ReleaseGil());
+  m.def("set_reuse_at_launch", [](bool reuse) { Runtime::get().arena().set_reuse_at_launch(reuse); });
   m.def("record_series", [](std::size_t samples) { Runtime::get().arena().record_series(samples); });
   m.def("series", &series);
   m.def("check_memory", [] { Runtime::get().arena().check_integrity(); }, ReleaseGil());

@@ -22,29 +22,32 @@ using Surround = std::function<void(const std::function<void()>&)>;
 void set_blocking(Surround surround);
 void blocking(const std::function<void()>& wait);
 
-/// Spins for a little while before a thread goes to sleep, longer when that paid off lately. Used by one thread.
+/// Waits by spinning for a little while before it sleeps: longer when the last waits were short, hardly at all when
+/// they were long. Used by one thread.
 class AdaptiveSpin {
  public:
-  /// True when `ready` came true within the budget.
-  template <typename Ready>
-  bool until(Ready ready) {
-    const std::uint64_t end = now_ns() + budget_ns_;
-    do {
-      for (int i = 0; i < 8; ++i) {
-        if (ready()) {
-          budget_ns_ = std::min(kMostNs, budget_ns_ * 2);
-          return true;
-        }
-        pause();
+  /// `sleep` is called when `ready` did not come true in time, or when `may_spin` says no, and returns when it has.
+  template <typename Ready, typename MaySpin, typename Sleep>
+  void wait(Ready ready, MaySpin may_spin, Sleep sleep) {
+    const std::uint64_t start = now_ns();
+    std::uint64_t now = start;
+    while (!ready()) {
+      if (now - start >= budget_ns_ || !may_spin()) {
+        sleep();
+        now = now_ns();
+        break;
       }
-    } while (now_ns() < end);
-    budget_ns_ = std::max(kLeastNs, budget_ns_ / 2);
-    return false;
+      for (int i = 0; i < 8; ++i) pause();
+      now = now_ns();
+    }
+    // What counts is how long it took, also when it slept: a wait that spinning could have shortened was a short one.
+    budget_ns_ = now - start < kShortNs ? std::min(kMostNs, budget_ns_ * 2) : std::max(kLeastNs, budget_ns_ / 2);
   }
 
  private:
   static constexpr std::uint64_t kLeastNs = 2'000;
   static constexpr std::uint64_t kMostNs = 50'000;
+  static constexpr std::uint64_t kShortNs = 150'000;  // falling asleep and waking up take up to half of that
 
   static void pause() {
 #if defined(__x86_64__)

@@ -12,12 +12,14 @@ void InFlight::enter() {
   if (!room()) {
     blocking([this] {
       static thread_local AdaptiveSpin spin;
-      if (spin.until([this] { return room(); })) return;
-      std::unique_lock lock(mutex_);
-      waiters_.fetch_add(1);
-      // The board's cap can be raised without a kernel ending, so look again now and then.
-      while (!room()) left_.wait_for(lock, std::chrono::milliseconds(50));
-      waiters_.fetch_sub(1);
+      spin.wait([this] { return room(); }, [this] { return member_.board().sm_free(); },
+                [this] {
+                  std::unique_lock lock(mutex_);
+                  waiters_.fetch_add(1);
+                  // The board's cap can be raised without a kernel ending, so look again now and then.
+                  while (!room()) left_.wait_for(lock, std::chrono::milliseconds(50));
+                  waiters_.fetch_sub(1);
+                });
     });
   }
   count_.fetch_add(1);

@@ -20,6 +20,7 @@ Deadline after(double seconds) {
 }
 
 constexpr double kServeSeconds = 60;
+constexpr double kLookSeconds = 1;  // between looks whether the process is about to end
 
 }  // namespace
 
@@ -44,6 +45,8 @@ bool Runtime::forked() noexcept { return in_forked_child.load(); }
 void Runtime::stop() {
   auto* runtime = find();
   if (runtime == nullptr) return;
+  runtime->stopping_.store(true);
+  runtime->attendant_.reset();
   runtime->drain();
   instance.store(nullptr);  // blocks that are freed from now on are the arena's to forget
   delete runtime;
@@ -58,6 +61,7 @@ Runtime::Runtime(const RuntimeOptions& options, void (*prepare_worker)(), void (
       arena_(std::make_unique<Arena>(driver_, member_, arena_options(options))),
       context_{driver_, member_, gates_, in_flight_, errors_, prepare_worker, set_width} {
   stream(0);
+  attendant_ = std::make_unique<Attendant>(member_, [this](Request request) { serve(request); });
 }
 
 Runtime::~Runtime() {
@@ -129,8 +133,7 @@ void Runtime::serve(Request request) {
       return make_room(request);
     case Request::restore:
     case Request::resume:
-      while (!restore(kServeSeconds)) {
-      }
+      come_back();
       member_.finish_request(request);
   }
 }
@@ -147,13 +150,17 @@ void Runtime::make_room(Request request) {
   auto answer = Request::none;
   const auto may_return = [&] {
     answer = member_.request();
-    return answer == Request::restore || answer == Request::resume;
+    return answer == Request::restore || answer == Request::resume || stopping_.load();
   };
   blocking([&] { member_.wait_control(may_return, Deadline::max()); });
-  while (!restore(kServeSeconds)) {
-  }
+  come_back();
   member_.set_state(JobState::running);
   member_.finish_request(answer);
+}
+
+void Runtime::come_back() {
+  while (!stopping_.load() && !restore(kLookSeconds)) {
+  }
 }
 
 std::size_t Runtime::evict(double seconds) {

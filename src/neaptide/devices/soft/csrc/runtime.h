@@ -12,6 +12,7 @@
 
 #include "../../native/arena.h"
 #include "../../native/board.h"
+#include "attendant.h"
 #include "gates.h"
 #include "in_flight.h"
 #include "logger.h"
@@ -75,6 +76,7 @@ class Runtime {
   /// Does what a controller asks: makes room and stands still until it may come back. Call it outside a launch.
   void serve(Request request);
   void make_room(Request request);
+  void come_back();
   ArenaOptions arena_options(const RuntimeOptions& options);
 
   std::mutex request_mutex_;  // held while a request is served; before everything else
@@ -92,6 +94,8 @@ class Runtime {
   std::array<std::atomic<Stream*>, HostDriver::kStreams> by_id_{};
   std::array<std::unique_ptr<Stream>, HostDriver::kStreams> streams_;
   std::size_t next_stream_ = 1;
+  std::atomic<bool> stopping_{false};
+  std::unique_ptr<Attendant> attendant_;  // last: it uses everything above
 };
 
 }  // namespace neaptide::soft

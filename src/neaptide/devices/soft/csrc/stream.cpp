@@ -10,7 +10,7 @@ namespace neaptide::soft {
 
 namespace {
 // Handing SMs over costs a sleep and a wake; a turn this long keeps that below a few per cent.
-constexpr std::uint64_t kTurnNs = 2'000'000;
+constexpr std::uint64_t kTurnNs = 4'000'000;
 }  // namespace
 
 void ErrorBox::put(std::exception_ptr error) {
@@ -29,11 +29,12 @@ void ErrorBox::take_and_throw() {
   if (error) std::rethrow_exception(error);
 }
 
-void await(HostDriver& driver, const Event& event) {
+void await(const Board& board, HostDriver& driver, const Event& event) {
   if (driver.passed(event)) return;
   blocking([&] {
     static thread_local AdaptiveSpin spin;
-    if (!spin.until([&] { return driver.passed(event); })) driver.wait(event, Deadline::max());
+    spin.wait([&] { return driver.passed(event); }, [&] { return board.sm_free(); },
+              [&] { driver.wait(event, Deadline::max()); });
   });
 }
 
@@ -95,20 +96,27 @@ void Stream::wait_for(const Event& event) {
   push(std::make_unique<Wait>(context_.driver, event));
 }
 
-void Stream::drain() { await(context_.driver, record()); }
+void Stream::drain() { await(context_.member.board(), context_.driver, record()); }
 
 bool Stream::next_batch(std::vector<std::unique_ptr<Task>>& batch) {
   batch.clear();
-  if (!more()) idle_spin_.until([this] { return more() || stopping_.load(); });
+  if (!more()) {
+    idle_spin_.wait([this] { return more() || stopping_.load(); }, [this] { return context_.member.board().sm_free(); },
+                    [this] { sleep(); });
+  }
+  std::lock_guard lock(mutex_);
+  std::swap(batch, queue_);
+  taken_ += batch.size();
+  return !batch.empty();
+}
+
+void Stream::sleep() {
   std::unique_lock lock(mutex_);
   while (queue_.empty() && !stopping_.load()) {
     sleeping_ = true;
     work_.wait(lock);
   }
   sleeping_ = false;
-  std::swap(batch, queue_);
-  taken_ += batch.size();
-  return !batch.empty();
 }
 
 void Stream::work() {

@@ -90,6 +90,7 @@ class Stream {
  private:
   class Tokens;
   void work();
+  void sleep();
   bool next_batch(std::vector<std::unique_ptr<Task>>& batch);
   bool more() const { return context_.driver.launched(id_) > taken_; }
   void run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight);
@@ -107,6 +108,7 @@ class Stream {
 };
 
 /// Waits for a point in a stream: spins a little, then sleeps without the interpreter lock.
-void await(HostDriver& driver, const Event& event);
+/// It spins only while an SM is free: a core is better used by a kernel.
+void await(const Board& board, HostDriver& driver, const Event& event);
 
 }  // namespace neaptide::soft
