@@ -24,6 +24,7 @@ class Times:
     seconds: Floats
     host_seconds: Floats
     scratch_bytes: npt.NDArray[np.int64]
+    fill: Floats | None = None  # share of the device, where it is known better than from the shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,9 @@ def trace_of(log: Log, start: int, end: int, times: Times, where: Where, variati
             host_seconds=times.host_seconds,
             flops=np.array([kernel.cost.flops for kernel in kernels]),
             moved_bytes=np.array([kernel.cost.moved_bytes for kernel in kernels], dtype=np.int64),
-            fill=fill_of(np.array([kernel.cost.pieces for kernel in kernels]), where.sms),
+            fill=fill_of(np.array([kernel.cost.pieces for kernel in kernels]), where.sms)
+            if times.fill is None
+            else times.fill,
             scratch_bytes=times.scratch_bytes,
             reads=Lists.of([[position[i] for i in kernel.reads] for kernel in kernels]),
             writes=Lists.of([[position[i] for i in kernel.writes] for kernel in kernels]),

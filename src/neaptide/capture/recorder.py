@@ -7,7 +7,7 @@ known which optimizer closes one, and what a step leaves behind for the next to 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -70,6 +70,7 @@ class Log:
 
     kernels: list[Kernel] = field(default_factory=list)
     calls: list[tuple[str, int]] = field(default_factory=list)  # ops but views, and the kernels before each
+    launched: list[int] = field(default_factory=list)  # the device's count after each call; 0 if it has none
     storages: list[Storage] = field(default_factory=list)
     root_starts: list[int] = field(default_factory=list)  # the kernels before each outermost module call
 
@@ -89,8 +90,9 @@ class Recorder(TorchDispatchMode):
     It also wants to be told of modules and optimizers: see `hooks.watching`.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
         super().__init__()
+        self._launched = launched  # how many kernels the device was given so far
         self.log = Log()
         self._device_type = device.type
         self._clock = 0  # kernels launched
@@ -162,7 +164,7 @@ class Recorder(TorchDispatchMode):
                 if facts.view and number is not None and func.overloadpacket is not aten.detach:
                     self.log.storages[number].mirrored |= self._is_whole(tensor, number)
             if not facts.view:
-                self.log.calls.append((func._schema.name, self._clock))
+                self._note_call(func._schema.name, self._clock)
             self._name_gradient(phase, outs)
             return out
         written = [tensor for key in facts.mutated for tensor in _tensors((_argument(args, kwargs, key),))] or outs
@@ -172,7 +174,7 @@ class Recorder(TorchDispatchMode):
         for number in writes:
             storage = self.log.storages[number]
             storage.phase = phase if storage.phase is None else storage.phase
-        self.log.calls.append((func._schema.name, kernel))
+        self._note_call(func._schema.name, kernel)
         self.log.kernels.append(
             Kernel(
                 name=func._schema.name,
@@ -189,6 +191,10 @@ class Recorder(TorchDispatchMode):
             )
         )
         return out
+
+    def _note_call(self, name: str, kernel: int) -> None:
+        self.log.calls.append((name, kernel))
+        self.log.launched.append(self._launched())
 
     def _learn(self, func: Any) -> _Facts:
         schema, packet = func._schema, func.overloadpacket

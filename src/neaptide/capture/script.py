@@ -43,8 +43,8 @@ class _Driver:
     module is an iteration of its own.
     """
 
-    def __init__(self, device: torch.device, on_progress: Callable[[int, int], None] | None) -> None:
-        self._device = device
+    def __init__(self, on_progress: Callable[[int, int], None] | None) -> None:
+        self.device = torch.device("cpu")  # until a model is seen elsewhere
         self._on_progress = on_progress
         self._stepped: list[int] = []
         self._depth = 0
@@ -54,7 +54,7 @@ class _Driver:
         self._before: Session | None = None  # what was seen before the newest optimizer's first step
 
     def _new_session(self) -> Session:
-        return Session(self._device, cut_at_low_point=True, on_progress=self._on_progress)
+        return Session(self.device, cut_at_low_point=True, on_progress=self._on_progress)
 
     @property
     def complete(self) -> bool:
@@ -70,7 +70,11 @@ class _Driver:
 
     def enter_module(self, module: nn.Module, args: Any) -> None:
         # A loss is a module too; it has no parameters.
-        if self._depth == 0 and not self._stepped and next(module.parameters(), None) is not None:
+        parameter = next(module.parameters(), None) if self._depth == 0 and not self._stepped else None
+        if parameter is not None:
+            if self._calls == 0 and parameter.device.type != self.device.type:
+                self.device = parameter.device
+                self.session = self._new_session()
             self._calls += 1
             if not self._finished:
                 self._finished = not self.session.advance()
@@ -102,24 +106,22 @@ def profile_script(
     path: Path,
     arguments: Sequence[str] = (),
     *,
-    device: torch.device | str = "cpu",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ScriptRun:
     """Run a script as `python path arguments...` does, until enough of its iterations were seen.
 
-    The script is not changed and notices nothing but the time. A script that ends early, or raises, still gives the
-    trace of what was seen.
+    The script is not changed and notices nothing but the time. What is watched is the device of its model. A script
+    that ends early, or raises, still gives the trace of what was seen.
     """
-    device = torch.device(device)
-    driver = _Driver(device, on_progress)
+    driver = _Driver(on_progress)
     error = _run(path, arguments, driver)
     where = Where(
         name=path.stem,
-        device=str(device),
+        device=str(driver.device),
         sms=torch.get_num_threads(),
         batch=0,
         estimated=False,
-        asynchronous=device.type != "cpu",
+        asynchronous=driver.device.type != "cpu",
     )
     return ScriptRun(driver.trace(where), error, driver.complete)
 

@@ -18,6 +18,7 @@ import torch
 
 from neaptide.capture.accumulation import undo_copies
 from neaptide.capture.cutting import Times, Where, held_between, low_point, trace_of, variation_of
+from neaptide.capture.device_times import KernelRun, kernel_module, logged, times_from
 from neaptide.capture.recorder import Log, Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
 from neaptide.core.trace import Trace
@@ -42,11 +43,15 @@ class Session:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._device = device
-        self.recorder = Recorder(device)
-        # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops.
-        instruments = ["record"] * (SETTLING + recorded + CLOSING) + ["plain"] * timed + ["profile"] * timed
-        if timed:
-            instruments.append("memory")
+        self._kernels = kernel_module(device)
+        self.recorder = Recorder(device, self._kernels.launched) if self._kernels else Recorder(device)
+        # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
+        # where the device keeps a log of its kernels, that gives both.
+        instruments = ["record"] * (SETTLING + recorded + CLOSING)
+        if self._kernels is not None:
+            instruments += ["log"] * (2 * timed)
+        elif timed:
+            instruments += ["plain"] * timed + ["profile"] * timed + ["memory"]
         self._instruments = instruments
         self._cut_at_low_point = cut_at_low_point
         self._on_progress = on_progress
@@ -58,6 +63,9 @@ class Session:
         self._profiles: list[Events] = []
         self._memory: Events | None = None
         self._started = 0.0
+        self._launched_before = 0
+        self._recorded_kernels = KernelRun()
+        self._runs: list[KernelRun] = []
 
     def advance(self) -> bool:
         """End the iteration before and begin the next; False when the capture has all it needs."""
@@ -70,12 +78,13 @@ class Session:
         self._done += 1
         if instrument == "record":
             if not self._recording:
-                self._stack.enter_context(self.recorder)
-                self._recording = True
+                self._start_recording()
             gc.collect()  # so that reference cycles of one iteration do not end inside another
             self._marks.append(self.recorder.clock)
         elif instrument == "plain":
             self._started = perf_counter()
+        elif instrument == "log":
+            self._runs.append(self._stack.enter_context(logged(self._kernels)))
         else:
             events = self._stack.enter_context(profiled(memory=instrument == "memory"))
             if instrument == "memory":
@@ -83,6 +92,13 @@ class Session:
             else:
                 self._profiles.append(events)
         return True
+
+    def _start_recording(self) -> None:
+        if self._kernels is not None:
+            self._recorded_kernels = self._stack.enter_context(logged(self._kernels))
+            self._launched_before = self._kernels.launched()
+        self._stack.enter_context(self.recorder)
+        self._recording = True
 
     def _end_iteration(self) -> None:
         previous = self._instruments[self._done - 1] if self._done else ""
@@ -116,8 +132,35 @@ class Session:
         held = held_between(log)
         start, end = max(settled, key=lambda cut: (int(held[cut[0] : cut[1] + 1].max()), -cut[0]))
         variation = variation_of(log, marks[SETTLING:]) if len(marks) > SETTLING + 2 else ""
-        chosen = self._measured_times(log, start, end) if times is None else times(log, start, end)
+        if times is None:
+            times = self._measured_times if self._kernels is None else self._logged_times
+        chosen = times(log, start, end)
         return trace_of(log, start, end, chosen, where, variation)
+
+    def _logged_times(self, log: Log, start: int, end: int) -> Times:
+        """Times from the device's own log of its kernels, or the recorder's where there is none to go by."""
+        at = max(i for i, mark in enumerate(self._marks) if mark <= start)
+        base, following = self._marks[at], self._marks[min(at + 1, len(self._marks) - 1)]
+        names, op_of_kernel = [], []
+        recorded, before = self._recorded_kernels.names, 0
+        for (_, op), launched in zip(log.calls, log.launched, strict=True):
+            until = launched - self._launched_before
+            if base <= op < following:
+                names += recorded[before:until]
+                op_of_kernel += [op - base] * (until - before)
+            before = until
+        found = times_from(names, op_of_kernel, following - base, self._runs, self._sms())
+        if found is None:
+            seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
+            return Times(seconds, np.zeros(end - start), np.zeros(end - start, dtype=np.int64))
+        offsets = (np.arange(start, end) - base) % (following - base)
+        return Times(
+            found.seconds[offsets], found.host_seconds[offsets], found.scratch_bytes[offsets], found.fill[offsets]
+        )
+
+    def _sms(self) -> int:
+        properties = torch.get_device_module(self._device).get_device_properties()
+        return int(properties.multi_processor_count)
 
     def _measured_times(self, log: Log, start: int, end: int) -> Times:
         """Times from the profiled runs, or the recorder's where those did something else; they sum to a plain step."""

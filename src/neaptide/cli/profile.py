@@ -29,7 +29,7 @@ def profile(
         Literal["paper", "tiny"] | None, Parameter(help="Size of the model: as published, or tiny.")
     ] = None,
     inference: Annotated[bool, Parameter(help="Serve the model instead of training it.")] = False,
-    measure: Annotated[bool, Parameter(help="Run the model on this machine's CPU, no estimate.")] = False,
+    measure: Annotated[bool, Parameter(help="Run the model on this machine: its GPU, or the software GPU.")] = False,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the trace to this file.")] = None,
     figure: Annotated[Path | None, Parameter(help="Draw a figure into this PNG, SVG or PDF file.")] = None,
 ) -> int:

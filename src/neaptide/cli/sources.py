@@ -54,7 +54,7 @@ def device_of(text: str) -> DeviceSpec:
 def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | None]:
     """The trace of a model of the zoo, and the device if it was estimated."""
     if options.measure and options.device:
-        raise ValueError("--measure runs a model on this machine's CPU, --device estimates it for another: choose one")
+        raise ValueError("--measure runs a model on this machine, --device estimates it for another: choose one")
     device = None if options.measure else device_of(options.device or DEFAULT_DEVICE)
     doing = "measuring" if options.measure else "estimating"
     with progress(f"{doing} {name}") as on_progress:
@@ -64,20 +64,25 @@ def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | N
 def _run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_progress: OnProgress) -> Trace:
     from neaptide import models
     from neaptide.capture import estimated, measured
+    from neaptide.devices import pick_device
 
     scale = options.scale or "paper"
     batch = models.recipe(name, scale).batch if options.batch is None else options.batch
     title = name if scale == "paper" else f"{name}-{scale}"
 
-    def build() -> Callable[[], object]:
-        workload = models.build(name, batch, scale)
+    def build(device: str = "cpu") -> Callable[[], object]:
+        workload = models.build(name, batch, scale, device)
         return workload.infer if options.inference else workload.step
 
     if device is not None:
         return estimated(build, device, name=title, batch=batch, on_progress=on_progress)
     try:
-        return measured(build(), name=title, batch=batch, on_progress=on_progress)
+        here = str(pick_device())
+        return measured(build(here), device=here, name=title, batch=batch, on_progress=on_progress)
     except (MemoryError, RuntimeError) as error:
+        # What the device raises names what was needed and what there is; the host only says that it failed.
+        if "out of memory" in str(error):
+            raise ValueError(f"cannot run {title} at batch {batch} here: {error}") from None
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
             raise ValueError(f"this machine has too little memory to run {title} at batch {batch}") from None
         raise

@@ -71,6 +71,18 @@ CATALOGUE: Mapping[str, DeviceSpec] = MappingProxyType(
             _gpu("A100-40GB", 40, 108, 19.5, 312, 1555, 24),
             _gpu("A100-80GB", 80, 108, 19.5, 312, 2039, 24),
             _gpu("H100-80GB", 80, 132, 66.9, 989, 3350, 50),
+            DeviceSpec(  # the software GPU on two cores of a current server; a rough guide, measure rather
+                name="soft",
+                memory_bytes=8 * GIB,
+                sms=2,
+                flops=200e9,
+                matrix_flops=200e9,
+                half_flops=50e9,
+                bandwidth=20e9,
+                link_bandwidth=10e9,
+                kernel_seconds=2e-6,
+                host_seconds=20e-6,
+            ),
         )
     }
 )

@@ -37,7 +37,7 @@ def test_options_may_stand_before_a_model(run: Any) -> None:
 
 def test_a_model_can_be_measured(run: Any) -> None:
     out = run("profile", "rnnlm-small", "--scale", "tiny", "--batch", "2", "--measure").out
-    assert out.startswith("rnnlm-small-tiny, batch 2, training, measured on cpu\n")
+    assert out.startswith("rnnlm-small-tiny, batch 2, training, measured on soft\n")
 
 
 def test_a_device_can_be_described(run: Any, tmp_path: Path) -> None:

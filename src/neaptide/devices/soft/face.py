@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neaptide.devices.soft.extension import native
-from neaptide.devices.soft.kernel_log import KernelRecord, kernel_log, log_kernels
+from neaptide.devices.soft.kernel_log import KernelRecord, dropped_kernels, kernel_log, log_kernels
 from neaptide.devices.soft.launching import (
     begin_iteration,
     close_execution_gate,
@@ -12,6 +12,7 @@ from neaptide.devices.soft.launching import (
     execution_gate_is_open,
     in_flight,
     launch_gate_is_open,
+    launched,
     open_execution_gate,
     open_launch_gate,
     set_in_flight_cap,
@@ -80,6 +81,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "dropped_kernels",
     "empty_cache",
     "end_iteration",
     "evict",
@@ -97,6 +99,7 @@ __all__ = [
     "is_initialized",
     "kernel_log",
     "launch_gate_is_open",
+    "launched",
     "log_kernels",
     "manual_seed",
     "manual_seed_all",

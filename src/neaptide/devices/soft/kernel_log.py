@@ -19,6 +19,7 @@ class KernelRecord(NamedTuple):
     end_ns: int
     taken_bytes: int
     given_bytes: int
+    scratch_bytes: int
     stream: int
     width: int
 
@@ -31,6 +32,11 @@ def log_kernels(records: int = 1 << 16) -> Iterator[None]:
         yield
     finally:
         native.stop_log()
+
+
+def dropped_kernels() -> int:
+    """How many kernels fell out of the ring of the last `log_kernels`."""
+    return int(native.dropped_records())
 
 
 def kernel_log() -> list[KernelRecord]:

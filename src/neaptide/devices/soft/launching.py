@@ -10,6 +10,11 @@ def in_flight() -> int:
     return int(native.in_flight())
 
 
+def launched() -> int:
+    """Kernels launched so far."""
+    return int(native.launched())
+
+
 def set_in_flight_cap(kernels: int | None) -> None:
     """Let launching run at most so many kernels ahead; None means no bound."""
     if kernels is not None and kernels < 1:

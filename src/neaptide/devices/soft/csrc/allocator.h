@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "logger.h"
 #include "../../native/arena.h"
 
 namespace neaptide::soft {
@@ -23,11 +24,7 @@ c10::Storage host_storage(const c10::Storage& storage);
 void set_hint(Hint hint);
 Hint hint();
 
-/// Bytes that torch has ever allocated and freed on the device.
-struct Traffic {
-  std::uint64_t taken = 0;
-  std::uint64_t given = 0;
-};
+/// What torch has allocated and freed on the device so far.
 Traffic traffic();
 
 /// Reserves scratch for the kernel that is launched next on the current stream, and only for it: the block is free for

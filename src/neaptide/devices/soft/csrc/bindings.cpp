@@ -71,7 +71,8 @@ py::list kernel_log() {
   py::list result;
   for (const auto& record : Runtime::get().logger().read()) {
     result.append(py::make_tuple(*record.name, record.signature, record.launch_ns, record.start_ns, record.end_ns,
-                                 record.taken_bytes, record.given_bytes, record.stream, record.width));
+                                 record.taken_bytes, record.given_bytes, record.scratch_bytes, record.stream,
+                                 record.width));
   }
   return result;
 }
@@ -161,7 +162,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("start_log", [](std::size_t records) {
     auto& runtime = Runtime::get();
     runtime.drain();
-    runtime.logger().start(records);
+    runtime.logger().start(records, traffic());
   });
   m.def("stop_log", [] {
     auto& runtime = Runtime::get();

@@ -16,6 +16,8 @@ namespace {
 
 using at::Tensor;
 
+const std::string kCopy = "aten::copy_";  // in the kernel log
+
 constexpr std::size_t kCaptureBytes = 1 << 20;
 // Up to here the calling thread copies itself, which is cheaper than waking the worker.
 constexpr std::size_t kInlineBytes = 64 << 10;
@@ -29,11 +31,11 @@ void to_device(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto alias = alias_of(target);
   const auto width = copy_width(target);
   if (source.nbytes() <= kCaptureBytes) {
-    launch_function(width, [captured = source.clone(), alias] { alias.copy_(captured); });
+    launch_function(kCopy, width, [captured = source.clone(), alias] { alias.copy_(captured); });
   } else if (non_blocking && source.is_pinned()) {
-    launch_function(width, [source, alias] { alias.copy_(source); });
+    launch_function(kCopy, width, [source, alias] { alias.copy_(source); });
   } else {
-    run_and_wait(width, [&] { alias.copy_(source); });
+    run_and_wait(kCopy, width, [&] { alias.copy_(source); });
   }
 }
 
@@ -41,7 +43,7 @@ void to_host(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto alias = alias_of(source);
   auto& runtime = Runtime::get();
   if (non_blocking && target.is_pinned()) {
-    launch_function(copy_width(source), [target, alias] { target.copy_(alias); });
+    launch_function(kCopy, copy_width(source), [target, alias] { target.copy_(alias); });
     return;
   }
   if (source.nbytes() <= kInlineBytes) {
@@ -50,7 +52,7 @@ void to_host(const Tensor& source, const Tensor& target, bool non_blocking) {
     target.copy_(alias);
     return;
   }
-  run_and_wait(copy_width(source), [&] { target.copy_(alias); });
+  run_and_wait(kCopy, copy_width(source), [&] { target.copy_(alias); });
   runtime.errors().rethrow();
 }
 
@@ -61,7 +63,7 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) 
   if (source.numel() == 0 && target.numel() == 0) return target;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (is_soft(source) && is_soft(target)) {
-    launch_function(copy_width(target), [from = alias_of(source), to = alias_of(target)] { to.copy_(from); });
+    launch_function(kCopy, copy_width(target), [from = alias_of(source), to = alias_of(target)] { to.copy_(from); });
   } else if (is_soft(target)) {
     to_device(source, target, non_blocking);
   } else {

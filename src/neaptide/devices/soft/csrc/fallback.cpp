@@ -163,7 +163,7 @@ Observation run_synchronously(const c10::OperatorHandle& handle, const Operator&
     outs.emplace_back(real, stand_in);
   }
   const auto width = width_of(op, arguments, Runtime::get().width());
-  run_and_wait(width, [&] { handle.callBoxed(results); });
+  run_and_wait(op.name, width, [&] { handle.callBoxed(results); });
   Observation seen;
   for (auto& [real, stand_in] : outs) {
     if (real.sizes() != stand_in.sizes()) {
@@ -201,11 +201,11 @@ void prove_meta(const c10::OperatorHandle& handle, const Operator& op, std::uniq
 
 }  // namespace
 
-void run_and_wait(std::uint32_t width, const std::function<void()>& kernel) {
+void run_and_wait(const std::string& name, std::uint32_t width, const std::function<void()>& kernel) {
   auto& runtime = Runtime::get();
   auto& stream = runtime.current();
   std::exception_ptr error;
-  launch_function(width, [&] {
+  launch_function(name, width, [&] {
     try {
       kernel();
     } catch (...) {
@@ -216,16 +216,27 @@ void run_and_wait(std::uint32_t width, const std::function<void()>& kernel) {
   if (error) std::rethrow_exception(error);
 }
 
-void launch_function(std::uint32_t width, std::function<void()> kernel) {
+void launch_function(const std::string& name, std::uint32_t width, std::function<void()> kernel) {
   class Function final : public Task {
    public:
-    Function(std::uint32_t width, std::function<void()> function) : Task(width), function_(std::move(function)) {}
-    void run() override { function_(); }
+    Function(const std::string& name, std::uint32_t width, std::function<void()> function)
+        : Task(width), function_(std::move(function)), logged_(Runtime::get().logger().enabled()) {
+      if (logged_) record_ = begin_record(name, 0, width);
+    }
+    void run() override {
+      if (logged_) record_.start_ns = now_ns();
+      function_();
+      if (!logged_) return;
+      record_.end_ns = now_ns();
+      Runtime::get().logger().write(record_);
+    }
 
    private:
     std::function<void()> function_;
+    KernelRecord record_;
+    bool logged_;
   };
-  Runtime::get().current().push(std::make_unique<Function>(width, std::move(kernel)));
+  Runtime::get().current().push(std::make_unique<Function>(name, width, std::move(kernel)));
 }
 
 void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {

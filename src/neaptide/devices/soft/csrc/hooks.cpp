@@ -87,7 +87,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     auto data = soft_allocator()->allocate(bytes);
     const auto kept = std::min(bytes, storage.nbytes());
     if (kept > 0) {
-      launch_function(1, [to = data.get(), from = storage.data(), kept] { std::memcpy(to, from, kept); });
+      static const std::string name = "resize";
+      launch_function(name, 1, [to = data.get(), from = storage.data(), kept] { std::memcpy(to, from, kept); });
     }
     storage.set_data_ptr_noswap(std::move(data));
     storage.set_nbytes(bytes);

@@ -16,26 +16,18 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() && b.defined() && a.storage().data() != nullptr && a.storage().data() == b.storage().data();
 }
 
-/// Traffic at the launch before; only read and written while a launch is logged.
-Traffic& logged_traffic() {
-  static thread_local Traffic last;
-  return last;
-}
-
 }  // namespace
 
-KernelRecord begin_record(const Operator& op, const Signature& signature, std::uint32_t width) {
+KernelRecord begin_record(const std::string& name, std::uint64_t signature, std::uint32_t width) {
   KernelRecord record;
-  const auto now = traffic();
-  auto& last = logged_traffic();
-  record.name = &op.name;
-  record.signature = signature.hash;
+  const auto moved = Runtime::get().logger().moved_since_last(traffic());
+  record.name = &name;
+  record.signature = signature;
   record.launch_ns = now_ns();
-  record.taken_bytes = now.taken - last.taken;
-  record.given_bytes = now.given - last.given;
+  record.taken_bytes = moved.taken;
+  record.given_bytes = moved.given;
   record.stream = static_cast<std::uint32_t>(Runtime::current_id());
   record.width = width;
-  last = now;
   return record;
 }
 
@@ -48,7 +40,7 @@ Kernel::Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<S
       stack_(std::move(arguments)),
       outputs_(std::move(outputs)),
       logged_(Runtime::get().logger().enabled()) {
-  if (logged_) record_ = begin_record(op_, *signature_, width());
+  if (logged_) record_ = begin_record(op_.name, signature_->hash, width());
 }
 
 void Kernel::run() {
@@ -57,6 +49,7 @@ void Kernel::run() {
   if (!outputs_.empty()) store(results());
   if (logged_) {
     record_.end_ns = now_ns();
+    record_.scratch_bytes = signature_->scratch_bytes.load(std::memory_order_relaxed);
     Runtime::get().logger().write(record_);
   }
 }

@@ -36,6 +36,6 @@ class Kernel final : public Task {
 };
 
 /// Puts a new kernel's launch into its record: what memory moved since the launch before.
-KernelRecord begin_record(const Operator& op, const Signature& signature, std::uint32_t width);
+KernelRecord begin_record(const std::string& name, std::uint64_t signature, std::uint32_t width);
 
 }  // namespace neaptide::soft

@@ -4,7 +4,8 @@
 
 namespace neaptide::soft {
 
-void Logger::start(std::size_t records) {
+void Logger::start(std::size_t records, Traffic now) {
+  moved_since_last(now);
   ring_.assign(std::max<std::size_t>(records, 1), {});
   next_.store(0);
   enabled_.store(true);

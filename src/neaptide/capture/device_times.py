@@ -1,0 +1,104 @@
+"""Times and scratch of each op on a device that keeps a log of its kernels, such as the software GPU.
+
+The recorder notes how many kernels each op launched, and the log says which; a run without the recorder launches nearly
+the same ones. So the kernels of the two runs are aligned by name and order, and an op's time is that of its kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from neaptide.capture.cutting import Floats
+
+RING = 1 << 20  # records; an iteration has some thousands
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTimes:
+    """Of each op: its device time, the host's time before it, its scratch, and the share of the device it fills."""
+
+    seconds: Floats
+    host_seconds: Floats
+    scratch_bytes: npt.NDArray[np.int64]
+    fill: Floats
+
+
+@dataclass(slots=True)
+class KernelRun:
+    """The kernels of one run, in the order of their launches."""
+
+    kernels: list[Any] = field(default_factory=list)
+    complete: bool = True  # none fell out of the log
+
+    @property
+    def names(self) -> list[str]:
+        return [_plain(kernel.name) for kernel in self.kernels]
+
+
+def kernel_module(device: torch.device) -> Any | None:
+    """The device's module if it keeps a log of kernels; None for others, the CPU among them."""
+    if device.type in ("cpu", "meta"):
+        return None
+    module = torch.get_device_module(device)
+    return module if hasattr(module, "log_kernels") else None
+
+
+@contextmanager
+def logged(module: Any) -> Iterator[KernelRun]:
+    """Log the kernels launched inside; they are there when it ends."""
+    run = KernelRun()
+    with module.log_kernels(RING):
+        yield run
+    run.kernels = sorted(module.kernel_log(), key=lambda kernel: kernel.launch_ns)
+    run.complete = module.dropped_kernels() == 0
+
+
+def times_from(
+    recorded: Sequence[str], op_of_kernel: Sequence[int], ops: int, runs: Sequence[KernelRun], sms: int
+) -> LoggedTimes | None:
+    """What the runs say of each of `ops` ops.
+
+    `recorded` names the kernels of the recorded iteration, `op_of_kernel` says which op launched each. None if there is
+    no run. An op whose kernels are in no run (only the recorder made the framework launch them) takes no time.
+    """
+    rows = [_aligned(recorded, op_of_kernel, ops, run, sms) for run in runs if run.complete and run.kernels]
+    if not rows:
+        return None
+    seconds, host_seconds, scratch, fill = (np.median(column, axis=0) for column in zip(*rows, strict=True))
+    return LoggedTimes(seconds, host_seconds, scratch.astype(np.int64), fill)
+
+
+def _aligned(
+    recorded: Sequence[str], op_of_kernel: Sequence[int], ops: int, run: KernelRun, sms: int
+) -> tuple[Floats, Floats, Floats, Floats]:
+    matcher = SequenceMatcher(None, recorded, run.names, autojunk=False)
+    op_at = np.full(len(run.kernels), -1)
+    for kind, first, last, run_first, run_last in matcher.get_opcodes():
+        if kind == "equal" or (kind == "replace" and last - first == run_last - run_first):
+            op_at[run_first:run_last] = op_of_kernel[first:last]
+    # A kernel that only this run has belongs to the op before it.
+    op_at = np.maximum.accumulate(np.maximum(op_at, -1)) if op_at.size else op_at
+    seconds, host_seconds, scratch, fill = np.zeros((4, ops))
+    launched_before = run.kernels[0].launch_ns
+    for kernel, op in zip(run.kernels, np.maximum(op_at, 0).tolist(), strict=True):
+        length = (kernel.end_ns - kernel.start_ns) * 1e-9
+        seconds[op] += length
+        host_seconds[op] += (kernel.launch_ns - launched_before) * 1e-9
+        launched_before = kernel.launch_ns
+        scratch[op] = max(scratch[op], kernel.scratch_bytes)
+        fill[op] += length * kernel.width / sms
+    fill = np.divide(fill, seconds, out=np.zeros(ops), where=seconds > 0)
+    return seconds, host_seconds, scratch, fill
+
+
+def _plain(name: str) -> str:
+    """Without overload and without the mark of an in-place variant: the recorder changes which one is used."""
+    return name.split(".")[0].removesuffix("_").removesuffix("_out")

@@ -1,0 +1,91 @@
+"""A trace measured on the device agrees with the device's own log of its kernels, byte by byte."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from neaptide.capture import measured
+from neaptide.capture.device_times import KernelRun, times_from
+from neaptide.capture.script import profile_script
+from neaptide.models import build
+
+
+@pytest.mark.parametrize(
+    "name", ["alexnet", "bert-base", "gnmt", "gpt2", "mobilenet-v2", "resnet18", "rhn", "rnnlm-small", "unet", "vae"]
+)
+def test_a_measured_trace_has_the_bytes_that_the_device_moved(name: str) -> None:
+    work = build(name, batch=2, scale="tiny", device="soft")
+    trace = measured(work.step, device="soft")
+    gc.collect()
+    with torch.soft.log_kernels():
+        work.step()
+    level, peak = 0, 0
+    for kernel in sorted(torch.soft.kernel_log(), key=lambda kernel: kernel.launch_ns):
+        level += kernel.taken_bytes - kernel.given_bytes
+        peak = max(peak, level + kernel.scratch_bytes)
+    # Both counted from the last kernel's level: what is left of the step before differs.
+    above = trace.peak_bytes - int(trace.held_bytes[-1])
+    assert above == pytest.approx(peak - level, abs=0.001 * trace.peak_bytes)
+
+
+def test_a_measured_trace_has_the_devices_times_and_widths() -> None:
+    value = torch.ones(1 << 20, device="soft")
+
+    def step() -> None:
+        value.exp_()
+        torch.ones(4, device="soft").add_(1)
+
+    trace = measured(step, device="soft")
+    assert trace.asynchronous
+    assert list(trace.ops.name) == ["aten::exp_", "aten::ones", "aten::add_"]
+    assert trace.ops.seconds[0] > trace.ops.seconds[2] > 0
+    assert (trace.ops.fill > 0).all()
+    assert (trace.ops.fill <= 1).all()
+
+
+class _Kernel:
+    def __init__(self, name: str, launch_ns: int, start_ns: int, end_ns: int, width: int = 1) -> None:
+        self.name, self.launch_ns, self.start_ns, self.end_ns, self.width = name, launch_ns, start_ns, end_ns, width
+        self.scratch_bytes = 0
+
+
+def test_kernels_that_only_one_run_has_do_not_shift_the_others() -> None:
+    recorded = ["aten::mm", "aten::clone", "aten::add"]
+    run = KernelRun([
+        _Kernel("aten::mm", 0, 10, 110),
+        _Kernel("aten::add_.Tensor", 50, 110, 140, width=2),
+        _Kernel("aten::zero_", 60, 140, 145),
+    ])  # fmt: skip
+    found = times_from(recorded, [0, 1, 2], 3, [run], sms=2)
+    assert found is not None
+    assert np.allclose(found.seconds, [100e-9, 0, 35e-9])  # the extra kernel belongs to the op before it
+    assert np.allclose(found.host_seconds, [0, 0, 60e-9])
+    assert found.fill[0] == 0.5
+    assert found.fill[2] > 0.9
+
+
+def test_a_log_that_lost_kernels_is_not_used() -> None:
+    assert times_from(["aten::mm"], [0], 1, [KernelRun([_Kernel("aten::mm", 0, 1, 2)], complete=False)], sms=2) is None
+
+
+def test_a_script_is_watched_on_the_device_of_its_model(tmp_path: Path) -> None:
+    script = tmp_path / "on_soft.py"
+    script.write_text("""
+import torch, neaptide.devices.soft
+model = torch.nn.Linear(64, 64).to("soft")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(20):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64, device="soft")).sum().backward()
+    optimizer.step()
+""")
+    run = profile_script(script)
+    assert run.error is None
+    assert run.trace is not None
+    assert run.trace.device.startswith("soft")
+    assert run.trace.persistent_bytes == 4 * (64 * 64 + 64)  # the gradients are dropped and made anew
