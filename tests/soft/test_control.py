@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -20,6 +24,13 @@ def free_slot() -> Iterator[None]:
     native.set_permit(native.slot(), ALL)
     native.set_heavy_open(native.slot(), True)
     native.set_slot_cap(native.slot(), ALL)
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not reached() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert reached()
 
 
 def launching(value: torch.Tensor) -> threading.Thread:
@@ -43,6 +54,38 @@ def test_a_process_makes_room_when_asked_and_comes_back(out: int, back: int) -> 
     thread.join(10)
     assert not thread.is_alive()
     assert value.cpu().equal(torch.arange(1000.0) + 1)
+
+
+def test_a_process_that_launches_nothing_makes_room_too() -> None:
+    value = torch.arange(1000.0, device="soft")
+    torch.soft.synchronize()
+    native.request(native.slot(), EVICT)
+    wait_until(native.evicted)
+    assert torch.soft.memory_reserved() == 0
+    native.request(native.slot(), RESTORE)
+    wait_until(lambda: not native.evicted())
+    assert value.cpu().equal(torch.arange(1000.0))
+
+
+def test_the_heavy_gate_holds_wide_kernels_of_the_slot() -> None:
+    code = (
+        "import torch, neaptide.devices.soft as soft\n"
+        "wide, narrow = torch.zeros(1 << 22, device='soft'), torch.zeros(4, device='soft')\n"
+        "wide.add_(1), narrow.add_(1)\n"
+        "torch.soft.synchronize()\n"
+        "with torch.soft.log_kernels():\n"
+        "    wide.add_(1), narrow.add_(1)\n"
+        "assert [kernel.width for kernel in torch.soft.kernel_log()] == [2, 1]\n"
+        "soft.native.set_heavy_open(soft.native.slot(), False)\n"
+        "side = torch.soft.Stream()\n"
+        "wide.add_(1)\n"
+        "with side: narrow.add_(1)\n"
+        "side.synchronize()\n"  # passes the closed gate
+        "assert torch.soft.in_flight() == 1\n"
+        "soft.native.set_heavy_open(soft.native.slot(), True)\n"
+        "assert wide.sum().item() == 3 * (1 << 22)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "NEAPTIDE_SOFT_SMS": "2"}, check=True, timeout=120)
 
 
 def test_an_iteration_waits_for_its_permit() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import threading
+import time
 from functools import cache
 
 import pytest
@@ -57,6 +60,32 @@ def test_eviction_in_the_middle_of_training_changes_nothing(model: str) -> None:
 
     run = train(model, "soft", "adamw", between=evict_and_restore)
     assert all(evicted)
+    assert identical(run, on_cpu(model, "adamw"))
+    native.check_memory()
+
+
+@pytest.mark.parametrize("model", ["resnet18", "gpt2"])
+def test_eviction_at_any_moment_inside_an_iteration_changes_nothing(model: str) -> None:
+    evictions = 0
+    training = True
+    chance = random.Random(model)
+
+    def disturb() -> None:
+        nonlocal evictions
+        while training:
+            time.sleep(chance.uniform(0, 0.02))
+            evictions += torch.soft.evict() > 0
+            assert torch.soft.memory_reserved() == 0
+            torch.soft.restore()
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        run = train(model, "soft", "adamw")
+    finally:
+        training = False
+        disturber.join()
+    assert evictions >= 3
     assert identical(run, on_cpu(model, "adamw"))
     native.check_memory()
 
