@@ -64,13 +64,13 @@ def bench(
 
 @contextmanager
 def _growing_table(name: str, out: Console) -> Iterator[Callable[[Sequence[Figure]], None]]:
-    """On a terminal, the figures so far, and nothing when it ends; elsewhere nothing at all."""
+    """On a terminal, the figures so far, and nothing when it ends; elsewhere a line for each, on stderr."""
     from rich.live import Live
 
-    from neaptide.reporting.bench import figures_table
+    from neaptide.reporting.bench import figure_line, figures_table
 
     if not out.is_terminal:
-        yield lambda _: None
+        yield lambda figures: print(figure_line(figures[-1]), file=sys.stderr, flush=True)
         return
     with Live(f"running benchmark {name}", console=out, transient=True) as live:
         yield lambda figures: live.update(figures_table(name, figures), refresh=True)

@@ -71,6 +71,12 @@ def figures_table(name: str, figures: Sequence[Figure]) -> Table:
     return table
 
 
+def figure_line(figure: Figure) -> str:
+    """One figure as a line of text, for a log."""
+    goal = f" (goal {figure.goal})" if figure.goal else ""
+    return f"{figure.name}: {_number(figure.value)} {figure.unit}{goal}"
+
+
 def figures_json(name: str, figures: Sequence[Figure]) -> str:
     """The figures of a benchmark in one line for a program, with what they depend on."""
     rows = [
