@@ -22,6 +22,7 @@ struct Setting {
   std::uint64_t capacity;
   std::uint64_t keep;
   StreamId streams;
+  bool reuse_at_launch = true;
 };
 
 class Model {
@@ -37,6 +38,7 @@ class Model {
     options.wait = std::chrono::nanoseconds(0);
     options.range_bytes = 1024 * kMiB;
     arena_.emplace(driver_, member_, options);
+    arena_->set_reuse_at_launch(setting.reuse_at_launch);
     driver_.on_unback = [this](Address start, std::size_t bytes) {
       if (evicting_) return;
       CHECK(!in_use(start, start + bytes, std::nullopt));
@@ -253,6 +255,10 @@ TEST(random_programs_with_kept_chunks) {
 
 TEST(random_programs_in_very_little_memory) {
   for (unsigned seed = 30; seed < 34; ++seed) Model(seed, {8 * kMiB, 2 * kMiB, 2}).run(5000);
+}
+
+TEST(random_programs_without_reuse_at_launch) {
+  for (unsigned seed = 40; seed < 44; ++seed) Model(seed, {60 * kMiB, 0, 2, false}).run(5000);
 }
 
 int main(int count, char** arguments) { return check::main(count, arguments); }

@@ -167,6 +167,25 @@ TEST(a_block_recorded_on_other_streams_waits_for_all_of_them) {
   bench.arena->check_integrity();
 }
 
+TEST(without_reuse_at_launch_a_block_waits_for_its_own_stream_too) {
+  Bench bench;
+  bench.arena->set_reuse_at_launch(false);
+  const Address block = bench.arena->allocate(4 * kMiB, 0);
+  bench.driver.streams.launch(0);
+  bench.arena->deallocate(block);
+  CHECK_EQUAL(bench.needed(), 0U);
+  CHECK(bench.arena->allocate(4 * kMiB, 0) != block);
+  CHECK_EQUAL(bench.held(), 8 * kMiB);
+  bench.driver.streams.complete(0);
+  CHECK_EQUAL(bench.held(), 4 * kMiB);
+  bench.arena->check_integrity();
+  bench.arena->set_reuse_at_launch(true);
+  const Address again = bench.arena->allocate(4 * kMiB, 0);
+  bench.driver.streams.launch(0);
+  bench.arena->deallocate(again);
+  CHECK_EQUAL(bench.arena->allocate(4 * kMiB, 0), again);
+}
+
 TEST(a_drained_block_still_waits_for_its_own_stream_before_its_chunks_go_back) {
   Bench bench;
   const Address block = bench.arena->allocate(4 * kMiB, 0);

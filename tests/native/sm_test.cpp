@@ -38,6 +38,20 @@ TEST(tokens_are_taken_and_given_back) {
   CHECK_THROWS(std::invalid_argument, "width 0", lane.acquire(0));
 }
 
+TEST(an_sm_is_free_until_requests_of_all_lanes_want_every_one) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  Member member(board, "job");
+  SmLane one(member), other(member);
+  CHECK(board->sm_free());
+  CHECK(one.acquire(1));
+  CHECK(board->sm_free());
+  CHECK(other.acquire(1));
+  CHECK(!board->sm_free());
+  one.release();
+  CHECK(board->sm_free());
+}
+
 TEST(lanes_run_out_with_a_clear_line_and_come_back) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, {kMiB, 4});
