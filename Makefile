@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
 JOBS ?= $(shell nproc)
 
 .PHONY: demo test check format clean
@@ -21,10 +22,12 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(CXX_FILES)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,11 +1,12 @@
 // The arena's rules, one by one.
+#include "arena.h"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "arena.h"
 #include "fake_driver.h"
 #include "member.h"
 #include "support.h"

@@ -70,12 +70,12 @@ inline int main(int count, char** arguments) {
 
 }  // namespace check
 
-#define TEST(name)                                       \
-  static void name();                                    \
+#define TEST(name)                                           \
+  static void name();                                        \
   static const check::Register register_##name(#name, name); \
   static void name()
-#define CHECK(condition) \
-  do {                   \
+#define CHECK(condition)                                           \
+  do {                                                             \
     if (!(condition)) check::fail(__FILE__, __LINE__, #condition); \
   } while (false)
 #define CHECK_EQUAL(left, right) check::equal((left), (right), #left " == " #right, __FILE__, __LINE__)

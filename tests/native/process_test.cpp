@@ -1,4 +1,6 @@
 // Several processes on one board: limits hold, and whatever happens to one process, the others go on.
+#include "process.h"
+
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -8,7 +10,6 @@
 #include "board_layout.h"
 #include "board_lock.h"
 #include "host_driver.h"
-#include "process.h"
 #include "sm_lane.h"
 #include "sm_queue.h"
 #include "support.h"

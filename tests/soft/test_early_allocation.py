@@ -41,7 +41,7 @@ def test_launching_ahead_takes_memory_early_and_a_cap_bounds_it() -> None:
     assert ratios[0] > 1.3  # unbounded: what was freed by the program is not yet free on the device
     assert all(wider >= narrower - 0.05 for wider, narrower in pairwise(ratios))
     assert ratios[3] <= 1.30  # four kernels of this network may take a sixth of what it needs
-    assert 1 <= ratios[4] <= 1.10
+    assert 1 <= ratios[4] <= 1.25
 
 
 @pytest.mark.parametrize("cap", [None, 4])

@@ -59,14 +59,14 @@ struct ArenaStats {
   std::uint64_t needed_peak = 0;
   std::uint64_t held = 0;
   std::uint64_t held_peak = 0;
-  std::uint64_t allocations = 0;     // calls so far
-  std::uint64_t deallocations = 0;   // calls so far
-  std::uint64_t needed_total = 0;    // ever allocated
-  std::uint64_t chunks_taken = 0;    // leases ever taken, in chunks
-  std::uint64_t chunks_given = 0;    // leases ever given back, in chunks
-  std::uint64_t lease_waits = 0;     // allocations that had to wait
-  std::uint64_t out_of_memory = 0;   // allocations that failed
-  std::uint64_t evicted_bytes = 0;   // on the host now
+  std::uint64_t allocations = 0;    // calls so far
+  std::uint64_t deallocations = 0;  // calls so far
+  std::uint64_t needed_total = 0;   // ever allocated
+  std::uint64_t chunks_taken = 0;   // leases ever taken, in chunks
+  std::uint64_t chunks_given = 0;   // leases ever given back, in chunks
+  std::uint64_t lease_waits = 0;    // allocations that had to wait
+  std::uint64_t out_of_memory = 0;  // allocations that failed
+  std::uint64_t evicted_bytes = 0;  // on the host now
   std::uint64_t live_blocks = 0;
 };
 
@@ -96,8 +96,8 @@ class Arena {
   /// have passed the work launched on them by then. `address` is the block's start.
   void record_stream(Address address, StreamId stream);
 
-  /// Whether a freed block can be taken again at once by what is launched later on its stream (the default), or only when
-  /// the stream has passed its last use. The latter wastes memory; it is there to show what launching ahead costs.
+  /// Whether a freed block can be taken again at once by what is launched later on its stream (the default), or only
+  /// when the stream has passed its last use. The latter wastes memory; it is there to show what launching ahead costs.
   void set_reuse_at_launch(bool reuse);
 
   /// Whether the address lies in the arena's range. Changes nothing, takes no lock.

@@ -18,9 +18,7 @@ struct FreeKey {
   std::uint64_t bytes;
   std::uint64_t rank;
   Block* block;
-  bool operator<(const FreeKey& other) const {
-    return bytes != other.bytes ? bytes < other.bytes : rank < other.rank;
-  }
+  bool operator<(const FreeKey& other) const { return bytes != other.bytes ? bytes < other.bytes : rank < other.rank; }
 };
 
 /// The free blocks of one pool. Keeps the nodes of removed entries, so that a steady state allocates nothing.

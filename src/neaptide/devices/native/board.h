@@ -58,8 +58,8 @@ struct SlotSnapshot {
   std::uint32_t permit = kPermitAll;  // iterations that may have started so far
   bool heavy_open = true;
   std::uint32_t inflight_cap = kUnbounded;
-  std::uint64_t iteration = 0;        // iterations begun so far
-  std::uint64_t age = kNoIteration;   // ticket of the running iteration: lower is older
+  std::uint64_t iteration = 0;       // iterations begun so far
+  std::uint64_t age = kNoIteration;  // ticket of the running iteration: lower is older
   std::uint64_t launched = 0;
   std::uint64_t done = 0;
   std::uint64_t held_bytes = 0;    // leased

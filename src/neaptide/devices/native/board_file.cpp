@@ -89,7 +89,7 @@ BoardFile::BoardFile(const std::string& path, const std::optional<BoardConfig>& 
   while (flock(file.get(), LOCK_EX) != 0)
     if (errno != EINTR) refuse(path, std::string("cannot be locked: ") + std::strerror(errno));
 
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse(path, "not a regular file");
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes > 0) check_header(file.get(), bytes, path);

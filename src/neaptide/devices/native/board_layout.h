@@ -31,8 +31,8 @@ using Word32 = std::atomic<std::uint32_t>;
 using Word64 = std::atomic<std::uint64_t>;
 static_assert(Word32::is_always_lock_free && Word64::is_always_lock_free);
 
-/// free -> taken -> leaving -> free, changed under the board lock. `leaving`: the owner is gone or going, and what it had
-/// in transit may not be settled yet.
+/// free -> taken -> leaving -> free, changed under the board lock. `leaving`: the owner is gone or going, and what it
+/// had in transit may not be settled yet.
 enum class SlotUse : std::uint32_t { free, taken, leaving };
 
 struct alignas(64) SlotLayout {

@@ -16,8 +16,7 @@ class HostBuffer {
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
     madvise(memory_, bytes_, MADV_HUGEPAGE);
   }
-  HostBuffer(HostBuffer&& other) noexcept
-      : memory_(std::exchange(other.memory_, MAP_FAILED)), bytes_(other.bytes_) {}
+  HostBuffer(HostBuffer&& other) noexcept : memory_(std::exchange(other.memory_, MAP_FAILED)), bytes_(other.bytes_) {}
   HostBuffer& operator=(HostBuffer&& other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(bytes_, other.bytes_);

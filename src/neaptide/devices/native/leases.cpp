@@ -44,9 +44,7 @@ std::uint64_t reserved_before(const BoardLayout& board, std::uint32_t slot, std:
 
 }  // namespace
 
-std::uint64_t claim_of(const SlotLayout& slot) {
-  return slot.wanted.load() > 0 ? slot.claim.load() : slot.age.load();
-}
+std::uint64_t claim_of(const SlotLayout& slot) { return slot.wanted.load() > 0 ? slot.claim.load() : slot.age.load(); }
 
 std::vector<std::uint32_t> waiters_before(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {
   std::vector<std::uint32_t> waiters;

@@ -139,9 +139,7 @@ std::uint32_t Member::inflight_cap() const { return words().inflight_cap.load(st
 std::uint64_t Member::ceiling_bytes() const { return words().ceiling.load(); }
 Request Member::request() const { return words().request.load(std::memory_order_relaxed); }
 void Member::clear_request() { words().request.store(Request::none); }
-bool Member::finish_request(Request request) {
-  return words().request.compare_exchange_strong(request, Request::none);
-}
+bool Member::finish_request(Request request) { return words().request.compare_exchange_strong(request, Request::none); }
 
 bool Member::wait_permit(std::uint64_t iteration, Deadline deadline) {
   return wait_control([&] { return permitted(iteration); }, deadline);

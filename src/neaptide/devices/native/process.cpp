@@ -72,7 +72,7 @@ std::uint64_t boot_identity() {
 }
 
 std::uint64_t pid_namespace() {
-  struct stat status {};
+  struct stat status{};
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 

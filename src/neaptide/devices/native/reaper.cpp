@@ -11,8 +11,7 @@ namespace neaptide {
 namespace {
 
 bool is_dead(const SlotLayout& slot) {
-  return slot.use.load() == SlotUse::taken &&
-         probe({slot.pid.load(), slot.start_time.load()}) == ProcessState::gone;
+  return slot.use.load() == SlotUse::taken && probe({slot.pid.load(), slot.start_time.load()}) == ProcessState::gone;
 }
 
 bool has_work(const BoardLayout& board) {

@@ -1,7 +1,7 @@
 // CPU tensors over device memory, which is what the CPU kernels work on.
 //
-// An alias does not keep the memory alive: a kernel's closure needs no reference, because memory that is freed after the
-// launch is only reused by work that is launched, and so runs, later on the same stream.
+// An alias does not keep the memory alive: a kernel's closure needs no reference, because memory that is freed after
+// the launch is only reused by work that is launched, and so runs, later on the same stream.
 #pragma once
 
 #include <ATen/core/Tensor.h>

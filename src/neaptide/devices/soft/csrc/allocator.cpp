@@ -24,9 +24,9 @@ struct Block {
 void no_delete(void* /*unused*/) {}
 
 c10::Storage host_storage_at(void* data, std::size_t bytes) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                            c10::DataPtr(data, nullptr, &no_delete, c10::Device(c10::kCPU)),
-                                                            /*allocator=*/nullptr, /*resizable=*/false));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, c10::DataPtr(data, nullptr, &no_delete, c10::Device(c10::kCPU)),
+      /*allocator=*/nullptr, /*resizable=*/false));
 }
 
 void delete_block(void* context) {

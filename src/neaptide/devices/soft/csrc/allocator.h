@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "logger.h"
 #include "../../native/arena.h"
+#include "logger.h"
 
 namespace neaptide::soft {
 

@@ -26,16 +26,16 @@ std::int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value,
                     double dropout, bool causal, optional<double> scale, bool grouped) {
   optional<Tensor> host_mask;
   if (mask && mask->defined()) host_mask = alias_with_grad(*mask);
-  const auto backend =
-      static_cast<at::SDPBackend>(at::_fused_sdp_choice(alias_with_grad(query), alias_with_grad(key),
-                                                        alias_with_grad(value), host_mask, dropout, causal, scale, grouped));
+  const auto backend = static_cast<at::SDPBackend>(at::_fused_sdp_choice(alias_with_grad(query), alias_with_grad(key),
+                                                                         alias_with_grad(value), host_mask, dropout,
+                                                                         causal, scale, grouped));
   return static_cast<std::int64_t>(backend == at::SDPBackend::flash_attention ? at::SDPBackend::overrideable : backend);
 }
 
 using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
 
-Forward attend(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& bias, double dropout,
-               bool causal, bool /*return_mask*/, optional<double> scale) {
+Forward attend(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& bias,
+               double dropout, bool causal, bool /*return_mask*/, optional<double> scale) {
   auto [output, logsumexp] =
       at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, bias, scale);
   return {output, logsumexp, Tensor(), Tensor(), query.size(2), key.size(2), Tensor(), Tensor(), Tensor()};

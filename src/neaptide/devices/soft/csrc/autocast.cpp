@@ -21,10 +21,12 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #undef NEAPTIDE_FLOAT
 #undef NEAPTIDE_FLOAT_TYPE
 #undef NEAPTIDE_PROMOTE
-  m.impl("binary_cross_entropy", [](const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                                    std::int64_t) -> at::Tensor {
-    TORCH_CHECK(false,
-                "binary_cross_entropy is unsafe under autocast; use binary_cross_entropy_with_logits or BCEWithLogitsLoss, "
-                "or leave autocast around it");
-  });
+  m.impl(
+      "binary_cross_entropy",
+      [](const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::int64_t) -> at::Tensor {
+        TORCH_CHECK(
+            false,
+            "binary_cross_entropy is unsafe under autocast; use binary_cross_entropy_with_logits or BCEWithLogitsLoss, "
+            "or leave autocast around it");
+      });
 }

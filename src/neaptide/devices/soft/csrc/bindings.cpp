@@ -143,7 +143,8 @@ void bind_board(py::module_& m) {
   m.def("set_permit", [](std::uint32_t slot, std::uint32_t n) { Runtime::get().board().set_permit(slot, n); });
   m.def("set_heavy_open", [](std::uint32_t slot, bool open) { Runtime::get().board().set_heavy_open(slot, open); });
   m.def("set_slot_cap", [](std::uint32_t slot, std::uint32_t n) { Runtime::get().board().set_inflight_cap(slot, n); });
-  m.def("set_ceiling", [](std::uint32_t slot, std::uint64_t bytes) { Runtime::get().board().set_ceiling(slot, bytes); });
+  m.def("set_ceiling",
+        [](std::uint32_t slot, std::uint64_t bytes) { Runtime::get().board().set_ceiling(slot, bytes); });
   m.def("request", [](std::uint32_t slot, std::uint32_t what) {
     Runtime::get().board().set_request(slot, static_cast<Request>(what));
   });

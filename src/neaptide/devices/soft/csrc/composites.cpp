@@ -46,7 +46,8 @@ bool returns_view(const c10::FunctionSchema& schema) {
 
 /// Made of metadata changes or copies that this device has its own way for.
 bool keeps_composite(const std::string& name) {
-  for (const char* prefix : {"copy_", "set_", "resize", "_to_copy", "clone", "empty", "is_pinned", "_pin_memory", "_lazy"}) {
+  for (const char* prefix :
+       {"copy_", "set_", "resize", "_to_copy", "clone", "empty", "is_pinned", "_pin_memory", "_lazy"}) {
     if (name.rfind(prefix, 0) == 0) return true;
   }
   return false;

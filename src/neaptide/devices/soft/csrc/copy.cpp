@@ -1,7 +1,8 @@
 // Copies between host and device, and numbers read back.
 //
 // To the device: a small pageable tensor is captured at launch, so the copy never waits; a large one is waited for, as
-// on CUDA, unless it is pinned and the copy non-blocking. To the host: waited for, unless non-blocking into pinned memory.
+// on CUDA, unless it is pinned and the copy non-blocking. To the host: waited for, unless non-blocking into pinned
+// memory.
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -95,9 +96,5 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }
 
 // A lazily conjugated or negated source keeps its bit on the alias; resolving it here would copy, and so recurse.
-TORCH_LIBRARY_IMPL(aten, Conjugate, library) {
-  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
-}
-TORCH_LIBRARY_IMPL(aten, Negative, library) {
-  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
-}
+TORCH_LIBRARY_IMPL(aten, Conjugate, library) { library.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, library) { library.impl("_copy_from", torch::CppFunction::makeFallthrough()); }

@@ -13,8 +13,8 @@ namespace neaptide::soft {
 /// Launches the operator. Shape errors are thrown here; a kernel's own errors at the next launch or synchronization.
 void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack);
 
-/// Runs `kernel` on the current stream's worker, in order, and waits for it; throws what it throws. `name` is for the log
-/// and lives as long as the process.
+/// Runs `kernel` on the current stream's worker, in order, and waits for it; throws what it throws. `name` is for the
+/// log and lives as long as the process.
 void run_and_wait(const std::string& name, std::uint32_t width, const std::function<void()>& kernel);
 
 /// Launches a function as a kernel on the current stream. It must hold what it needs by value.

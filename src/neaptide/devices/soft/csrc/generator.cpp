@@ -74,7 +74,8 @@ const at::Generator& default_generator() {
 SoftGenerator& soft_generator(const std::optional<at::Generator>& generator) {
   if (!generator || !generator->defined()) return *default_generator().get<SoftGenerator>();
   auto* found = dynamic_cast<SoftGenerator*>(generator->unsafeGetGeneratorImpl());
-  TORCH_CHECK(found != nullptr, "Expected a 'soft' device type for generator but found '", generator->device().type(), "'");
+  TORCH_CHECK(found != nullptr, "Expected a 'soft' device type for generator but found '", generator->device().type(),
+              "'");
   return *found;
 }
 

@@ -51,7 +51,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(c10::Device /*device*/, int /*priority*/) const override {
     return stream(Runtime::get().new_stream());
   }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override { return getNewStream(device, 0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
+    return getNewStream(device, 0);
+  }
   c10::Stream exchangeStream(c10::Stream to) const override {
     return stream(Runtime::exchange_current(static_cast<StreamId>(to.id())));
   }

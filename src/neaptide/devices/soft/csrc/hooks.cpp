@@ -77,7 +77,9 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex /*device*/) const override { return 0; }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex /*device*/) const override { return default_generator(); }
-  at::Generator getNewGenerator(c10::DeviceIndex /*device*/) const override { return at::make_generator<SoftGenerator>(); }
+  at::Generator getNewGenerator(c10::DeviceIndex /*device*/) const override {
+    return at::make_generator<SoftGenerator>();
+  }
   at::Device getDeviceFromPtr(void* /*data*/) const override { return soft_device(); }
   bool isPinnedPtr(const void* data) const override { return pinned_allocator().contains(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }

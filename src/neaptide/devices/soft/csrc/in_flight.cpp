@@ -31,7 +31,9 @@ void InFlight::leave() {
   count_.fetch_sub(1);
   member_.count_done();
   if (waiters_.load() == 0) return;
-  { std::lock_guard lock(mutex_); }
+  {
+    std::lock_guard lock(mutex_);
+  }
   left_.notify_all();
 }
 

@@ -57,7 +57,8 @@ void Kernel::run() {
 void Kernel::call() {
   Placement placement;
   for (const auto& output : outputs_) {
-    if (output.defined() && output.numel() > 0) placement.offer(output.storage().mutable_data(), output.storage().nbytes());
+    if (output.defined() && output.numel() > 0)
+      placement.offer(output.storage().mutable_data(), output.storage().nbytes());
   }
   handle_.callBoxed(stack_);
   if (const auto bytes = placement.scratch_bytes(); bytes > signature_->scratch_bytes.load(std::memory_order_relaxed)) {

@@ -16,8 +16,8 @@ struct KernelRecord {
   std::uint64_t launch_ns = 0;
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
-  std::uint64_t taken_bytes = 0;  // allocated since the launch before this one
-  std::uint64_t given_bytes = 0;  // freed since then
+  std::uint64_t taken_bytes = 0;    // allocated since the launch before this one
+  std::uint64_t given_bytes = 0;    // freed since then
   std::uint64_t scratch_bytes = 0;  // most that the kernel was seen to use inside
   std::uint32_t stream = 0;
   std::uint32_t width = 0;

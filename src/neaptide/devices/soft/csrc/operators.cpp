@@ -33,8 +33,8 @@ Work work_of(const std::string& name) {
   return Work::elements;
 }
 
-/// Metas that agree with the kernel for some signatures and not for others: batch norm's saved statistics in evaluation,
-/// the types of the other norms' statistics in half precision, and the embedding bag's helpers.
+/// Metas that agree with the kernel for some signatures and not for others: batch norm's saved statistics in
+/// evaluation, the types of the other norms' statistics in half precision, and the embedding bag's helpers.
 bool meta_known_wrong(const std::string& name) {
   return contains(name, "_norm") || contains(name, "embedding_bag") || contains(name, "rnn_layer");
 }
@@ -53,7 +53,8 @@ std::unique_ptr<Operator> analyse(const c10::OperatorHandle& handle) {
     result->has_out |= argument.is_out();
     if (contains(type, "Generator")) result->generator = static_cast<int>(i);
     if (contains(type, "Tensor") && !argument.is_out()) result->has_tensor = true;
-    result->number_matters.push_back(!contains(type, "Scalar") && !contains(type, "number") && !contains(type, "float"));
+    result->number_matters.push_back(!contains(type, "Scalar") && !contains(type, "number") &&
+                                     !contains(type, "float"));
   }
   // A factory's extent can hang on a Scalar: arange.
   if (!result->has_tensor) result->number_matters.assign(result->arguments, true);

@@ -24,10 +24,10 @@ struct Operator {
   std::vector<bool> number_matters;
   int generator = -1;
   bool has_out = false;
-  bool has_tensor = false;         // takes a tensor besides out arguments
-  bool synchronous = false;        // shapes or a number depend on data
-  bool view = false;               // returns an alias of an argument: not a kernel
-  bool takes_host_tensors = false; // of any size, next to device tensors
+  bool has_tensor = false;          // takes a tensor besides out arguments
+  bool synchronous = false;         // shapes or a number depend on data
+  bool view = false;                // returns an alias of an argument: not a kernel
+  bool takes_host_tensors = false;  // of any size, next to device tensors
   Work work = Work::elements;
   /// Whether the Meta kernel's word on shapes was compared with the real kernel's, and how that ended.
   enum class Meta : std::uint8_t { unproven, trusted, wrong };

@@ -109,7 +109,8 @@ void Runtime::synchronize() {
 
 ArenaOptions Runtime::arena_options(const RuntimeOptions& options) {
   ArenaOptions result;
-  result.wait = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
+  result.wait =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
   result.blocking = [this](const std::function<void()>& wait) {
     OutsideLaunch outside(gates_);
     blocking(wait);

@@ -10,7 +10,8 @@ namespace {
 
 at::Tensor to_meta(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  auto meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).pinned_memory(false));
+  auto meta =
+      at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).pinned_memory(false));
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
   if (tensor.is_conj()) meta._set_conj(true);
   if (tensor.is_neg()) meta._set_neg(true);

@@ -104,7 +104,9 @@ void calm_idle_threads(std::uint32_t most_width) {
   std::thread([] {
     const int threads = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) + 1;
 #pragma omp parallel num_threads(threads)
-    { asm volatile(""); }
+    {
+      asm volatile("");
+    }
     std::mutex mutex;
     std::condition_variable never;
     std::unique_lock lock(mutex);
