@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from neaptide.models import build
+from soft.gate import hold, let_go
 
 STEPS = 3
 
@@ -16,6 +17,7 @@ STEPS = 3
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     yield
+    let_go()
     torch.soft.set_in_flight_cap(None)
     torch.soft.set_reuse_at_launch(True)
 
@@ -50,15 +52,20 @@ def test_taking_freed_blocks_again_at_launch_makes_it_small_at_any_cap(cap: int 
 
 
 def test_nothing_is_overwritten_before_its_last_use() -> None:
+    def run() -> tuple[int, torch.Tensor, torch.Tensor]:
+        first = torch.full((1 << 18,), 3.0, device="soft") + 1
+        address, result = first.data_ptr(), first * 2
+        del first
+        second = torch.zeros(1 << 18, device="soft") + 5
+        return address, result, second
+
     torch.soft.set_reuse_at_launch(False)
-    torch.soft.close_execution_gate()
-    first = torch.full((1 << 18,), 3.0, device="soft") + 1
-    address = first.data_ptr()
-    result = first * 2
-    del first
-    second = torch.zeros(1 << 18, device="soft") + 5
+    run()  # every operator has been seen: none is run at once
+    torch.soft.synchronize()
+    hold()
+    address, result, second = run()
     assert second.data_ptr() != address  # the kernel that reads `first` has not run
-    torch.soft.open_execution_gate()
+    let_go()
     assert result.eq(8).all().item()
     assert second.eq(5).all().item()
 
