@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neaptide.core import curve as curve_module
-from neaptide.core.curve import MemoryCurve, envelope, total
+from neaptide.core.curve import MemoryCurve, envelope, total, total_remaining
 from properties.strategies import curves
 
 GRID = range(-60, 110)
@@ -62,13 +62,13 @@ def test_a_lowered_curve_is_lower_by_the_amount_down_to_zero(curve: MemoryCurve,
 
 
 @given(curves(), st.integers(-20, 55))
-def test_since_keeps_the_future_and_drops_the_past(curve: MemoryCurve, now_ns: int) -> None:
-    left = curve.since(now_ns)
-    assert points(left) == [level(curve, time_ns) if time_ns >= now_ns else 0 for time_ns in GRID]
+def test_what_remains_is_the_future_with_now_as_its_zero(curve: MemoryCurve, now_ns: int) -> None:
+    left = total_remaining([curve], [now_ns])
+    assert points(left) == [level(curve, time_ns + now_ns) if time_ns >= 0 else 0 for time_ns in GRID]
     assert (left is None) == (now_ns >= curve.end_ns)
     if left is not None:
         assert_well_formed(left)
-        assert (left.start_ns, left.end_ns) == (max(now_ns, curve.start_ns), curve.end_ns)
+        assert (left.start_ns, left.end_ns) == (max(0, curve.start_ns - now_ns), curve.end_ns - now_ns)
 
 
 @given(curves(max_level=2))

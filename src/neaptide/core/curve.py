@@ -92,28 +92,16 @@ class MemoryCurve:
     def at(self, times_ns: npt.ArrayLike) -> Integers:
         """The level at each time; zero outside the span."""
         times = np.asarray(times_ns, dtype=np.int64)
-        step = self.edges_ns.searchsorted(times, side="right") - 1
-        inside = (step >= 0) & (step < self.bytes.size)
-        return np.where(inside, self.bytes[np.clip(step, 0, self.bytes.size - 1)], 0)
+        around = np.concatenate(((0,), self.bytes, (0,)))
+        return around[self.edges_ns.searchsorted(times, side="right")]
 
     def shift(self, delay_ns: int) -> MemoryCurve:
         """The same curve, later by `delay_ns`."""
-        return MemoryCurve._trusted(self.edges_ns + np.int64(delay_ns), self.bytes.copy())
+        return MemoryCurve._trusted(self.edges_ns + np.int64(delay_ns), self.bytes)
 
     def lower(self, amount: int) -> MemoryCurve:
         """The same curve with `amount` bytes less everywhere, and never below zero."""
         return MemoryCurve._trusted(self.edges_ns.copy(), np.maximum(self.bytes - amount, 0))
-
-    def since(self, time_ns: int) -> MemoryCurve | None:
-        """The part from `time_ns` on, or None when nothing is left."""
-        if time_ns >= self.end_ns:
-            return None
-        if time_ns <= self.start_ns:
-            return self
-        first = int(self.edges_ns.searchsorted(time_ns, side="right")) - 1
-        edges = self.edges_ns[first:].copy()
-        edges[0] = time_ns
-        return MemoryCurve._trusted(edges, self.bytes[first:].copy())
 
     def merged(self) -> MemoryCurve:
         """The same function with equal neighbours joined."""
@@ -212,12 +200,38 @@ def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
 def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
     """The sum of some curves, at least one, over the span from the first start to the last end."""
     _require_some(curves)
-    times = np.concatenate([curve.edges_ns for curve in curves])
-    changes = np.concatenate([np.diff(curve.bytes, prepend=0, append=0) for curve in curves])
-    order = np.argsort(times, kind="stable")
-    edges, starts = np.unique(times[order], return_index=True)
-    levels = np.cumsum(np.add.reduceat(changes[order], starts))[:-1]
-    return MemoryCurve._trusted(edges, levels)
+    return _summed([curve.edges_ns for curve in curves], [curve.bytes for curve in curves])
+
+
+def total_remaining(curves: Sequence[MemoryCurve], times_ns: Sequence[int]) -> MemoryCurve | None:
+    """The sum of what remains of each curve from its own time on, with that time as zero; None when nothing does."""
+    edges, levels = [], []
+    for curve, time_ns in zip(curves, times_ns, strict=True):
+        first = int(curve.edges_ns.searchsorted(time_ns, side="right")) - 1
+        if first >= curve.bytes.size:
+            continue
+        left = curve.edges_ns[max(first, 0) :] - time_ns
+        if first >= 0:
+            left[0] = 0
+        edges.append(left)
+        levels.append(curve.bytes[max(first, 0) :])
+    return _summed(edges, levels) if edges else None
+
+
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
+def _summed(edges: Sequence[Integers], levels: Sequence[Integers]) -> MemoryCurve:
+    times = np.concatenate(edges)
+    # Each curve ends at zero, so the differences are right where one follows another, too.
+    after = np.concatenate([part for each in levels for part in (each, _ZERO)])
+    changes = after.copy()
+    changes[1:] -= after[:-1]
+    order = times.argsort(kind="stable")
+    sorted_times, sums = times[order], changes[order].cumsum()
+    # Of the changes at one time, the last: there the sum is whole.
+    last = np.append(sorted_times[1:] != sorted_times[:-1], True)
+    return MemoryCurve._trusted(sorted_times[last], sums[last][:-1])
 
 
 def envelope(curves: Sequence[MemoryCurve]) -> MemoryCurve:

@@ -51,6 +51,7 @@ class Job:
 
     name: str
     trace: Trace
+    alternatives: tuple[Trace, ...] = ()  # the same iteration under plans that need less memory
     kind: JobKind = JobKind.TRAINING
     iterations: int | None = None  # None: until it is stopped
     priority: int = 0  # larger goes first

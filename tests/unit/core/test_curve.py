@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neaptide.core import curve as curve_module
-from neaptide.core.curve import MemoryCurve, envelope, total
+from neaptide.core.curve import MemoryCurve, envelope, total, total_remaining
 
 TIDE = MemoryCurve.of_steps([10, 10, 10], [2, 6, 3])
 BLOCK = MemoryCurve([0, 10], [5])
@@ -44,7 +44,7 @@ def test_a_curve_keeps_its_own_copy_that_nobody_can_write() -> None:
         curve,
         curve.shift(1),
         curve.lower(1),
-        curve.since(2),
+        total_remaining([curve], [2]),
         curve.merged(),
         curve.coarsen(1),
         total([curve]),
@@ -97,17 +97,22 @@ def test_lowering_stops_at_zero() -> None:
 @pytest.mark.parametrize(
     ("time_ns", "left"),
     [
-        (-5, TIDE),
+        (-5, TIDE.shift(5)),
         (0, TIDE),
-        (4, MemoryCurve([4, 10, 20, 30], [2, 6, 3])),
-        (10, MemoryCurve([10, 20, 30], [6, 3])),
-        (29, MemoryCurve([29, 30], [3])),
+        (4, MemoryCurve([0, 6, 16, 26], [2, 6, 3])),
+        (10, MemoryCurve([0, 10, 20], [6, 3])),
+        (29, MemoryCurve([0, 1], [3])),
         (30, None),
         (99, None),
     ],
 )
-def test_since_leaves_what_is_still_to_come(time_ns: int, left: MemoryCurve | None) -> None:
-    assert TIDE.since(time_ns) == left
+def test_what_remains_starts_now(time_ns: int, left: MemoryCurve | None) -> None:
+    assert total_remaining([TIDE], [time_ns]) == left
+
+
+def test_what_remains_of_several_is_summed() -> None:
+    both = total_remaining([TIDE, TIDE, TIDE], [4, 12, 99])
+    assert both == total([MemoryCurve([0, 6, 16, 26], [2, 6, 3]), MemoryCurve([0, 8, 18], [6, 3])])
 
 
 def test_merging_joins_equal_neighbours_only() -> None:

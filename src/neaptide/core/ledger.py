@@ -1,0 +1,284 @@
+"""Counts leases and states, and refuses what is unsafe or makes no sense.
+
+The rule for memory (Salus's safety condition for a single lane): the persistent bytes of all admitted jobs, and beside
+them the ephemeral peak of any one of them, fit the budget. Engines grant memory to the oldest iteration first, so under
+this rule every iteration that is started also ends. How many run at once is the policy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from neaptide.core import actions as act
+from neaptide.core import events as ev
+from neaptide.core.engine import Observation
+from neaptide.core.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.profile import Profile
+from neaptide.core.units import format_bytes
+from neaptide.core.view import JobView, View
+
+
+@dataclass(slots=True)
+class Account:
+    """What the ledger knows of one job."""
+
+    job: Job
+    plans: tuple[Profile, ...]
+    arrived_ns: int = 0
+    state: JobState = JobState.QUEUED
+    since_ns: int = 0
+    before_suspension: JobState = JobState.READY
+    evicted: bool = False  # suspended by the engine, which also brings it back
+    plan: int = 0
+    lane: int | None = None
+    lane_since_ns: int = 0
+    ceiling_bytes: int | None = None
+    iterations_done: int = 0
+    started_ns: int = 0
+    service_ns: int = 0
+    share_ns: int = 0
+    busy_ns: int = 0
+    recent_ns: int = 0
+    beside: dict[str, float] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)  # jobs that ran at some time during the running iteration
+    stalled: bool = False
+    gate_open: bool = True
+    in_flight: int | None = None
+    requests: list[int] = field(default_factory=list)
+    serving: tuple[int, ...] = ()
+
+    @property
+    def profile(self) -> Profile:
+        return self.plans[self.plan]
+
+    @property
+    def admitted(self) -> bool:
+        return self.state in (JobState.READY, JobState.RUNNING)
+
+    @property
+    def wants_device(self) -> bool:
+        busy = self.state is JobState.RUNNING
+        return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
+
+    def move(self, state: JobState, now_ns: int) -> None:
+        assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
+        self.state = state
+        self.since_ns = now_ns
+
+
+class Ledger:
+    """The accounts of all jobs under one budget. Events and accepted actions change it; nothing else does."""
+
+    def __init__(self, jobs: Iterable[Job], budget_bytes: int, oversubscribes: bool = False) -> None:
+        if budget_bytes <= 0:
+            raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
+        self.budget_bytes = budget_bytes
+        self._oversubscribes = oversubscribes
+        profile_of = lru_cache(maxsize=None)(Profile.of)  # many jobs may share a trace
+        self._accounts = {
+            job.name: Account(job, tuple(profile_of(trace) for trace in (job.trace, *job.alternatives))) for job in jobs
+        }
+        self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
+
+    def account(self, job: str) -> Account:
+        return self._accounts[job]
+
+    # --- events
+
+    def apply(self, event: ev.Event) -> None:
+        """Take note of what happened."""
+        if isinstance(event, ev.BudgetChanged):
+            self.budget_bytes = event.budget_bytes
+        elif not isinstance(event, ev.Woken):
+            self._apply_to(self._accounts[event.job], event)  # type: ignore[attr-defined]
+
+    def _apply_to(self, account: Account, event: ev.Event) -> None:
+        match event:
+            case ev.JobArrived():
+                account.arrived_ns = account.since_ns = event.at_ns
+                self._present[account.job.name] = account
+            case ev.RequestArrived():
+                if not account.requests and account.state is JobState.READY:
+                    self._level(account)
+                account.requests.append(event.at_ns)
+            case ev.IterationEnded():
+                self._end_iteration(account, event)
+            case ev.JobStalled():
+                account.stalled = True
+            case ev.JobEvicted():
+                account.evicted = True
+                self._suspend(account, event.at_ns)
+            case ev.JobResumed():  # after an action the account has changed already
+                if account.evicted:
+                    account.evicted = False
+                    account.move(account.before_suspension, event.at_ns)
+            case ev.JobEnded():
+                self._end(account, JobState.DONE, event.at_ns)
+            case ev.JobFailed():
+                self._end(account, JobState.FAILED, event.at_ns)
+
+    def _suspend(self, account: Account, now_ns: int) -> None:
+        account.stalled = False
+        account.before_suspension = account.state
+        account.move(JobState.SUSPENDED, now_ns)
+
+    def _end(self, account: Account, state: JobState, now_ns: int) -> None:
+        if account.state is JobState.SUSPENDED:  # told to leave when its last iteration had just ended
+            account.move(account.before_suspension, now_ns)
+        account.move(state, now_ns)
+        del self._present[account.job.name]
+
+    def _end_iteration(self, account: Account, event: ev.IterationEnded) -> None:
+        account.move(JobState.READY, event.at_ns)
+        account.stalled = False
+        account.iterations_done += 1
+        account.serving = ()
+        account.recent_ns = event.took_ns
+        account.service_ns += account.profile.solo_ns
+        account.share_ns += account.profile.solo_ns
+        account.busy_ns += event.took_ns
+        for name in account.met:
+            account.beside[name] = event.took_ns / max(account.profile.solo_ns, 1)
+        account.met.clear()
+
+    # --- actions
+
+    def refusal(self, action: act.Action, now_ns: int) -> str | None:
+        """Why an action must not be carried out; None when it may. Changes nothing."""
+        if isinstance(action, act.WakeAt):
+            return None if action.at_ns > now_ns else "that time is not in the future"
+        account = self._present.get(action.job)  # type: ignore[attr-defined]
+        if account is None:
+            return "there is no such job"
+        return self._refusal_of(account, action)
+
+    def _refusal_of(self, account: Account, action: act.Action) -> str | None:
+        state = account.state
+        match action:
+            case act.Admit():
+                return _unless(state is JobState.QUEUED, "it is not queued") or self._too_much(account, account.profile)
+            case act.Start():
+                if state is JobState.READY and account.job.kind is JobKind.INFERENCE and not account.requests:
+                    return "no request waits for it"
+                return _unless(state is JobState.READY, "it is not ready")
+            case act.SetPlan():
+                if not 0 <= action.plan < len(account.plans):
+                    return f"it has {len(account.plans)} plans"
+                if state in (JobState.RUNNING, JobState.SUSPENDED):
+                    return "it is inside an iteration"
+                return self._too_much(account, account.plans[action.plan]) if account.admitted else None
+            case act.Resume():
+                suspended = state is JobState.SUSPENDED and not account.evicted
+                return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
+            case act.Suspend() | act.MoveLane() | act.SetGate():
+                return _unless(account.admitted, "it is not admitted")
+            case act.CapInFlight():
+                return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
+        return None
+
+    def _too_much(self, account: Account, profile: Profile) -> str | None:
+        """Why the job, with this profile, cannot be among the admitted ones."""
+        if self._oversubscribes:
+            return None
+        persistent, ephemeral = profile.persistent_bytes, profile.ephemeral_bytes
+        for other in self._present.values():
+            if other is not account and other.admitted:
+                persistent += other.profile.persistent_bytes
+                ephemeral = max(ephemeral, other.profile.ephemeral_bytes)
+        over = persistent + ephemeral - self.budget_bytes
+        return None if over <= 0 else f"it would need {format_bytes(over)} more than the budget"
+
+    def commit(self, action: act.Action, now_ns: int) -> None:
+        """Take note of an action that was not refused."""
+        if isinstance(action, act.WakeAt):
+            return
+        account = self._accounts[action.job]  # type: ignore[attr-defined]
+        match action:
+            case act.Admit():
+                account.lane, account.lane_since_ns = action.lane, now_ns
+                account.ceiling_bytes = action.ceiling_bytes
+                self._level(account)
+                account.move(JobState.READY, now_ns)
+            case act.Start():
+                self._start(account, now_ns)
+            case act.SetPlan():
+                account.plan = action.plan
+            case act.MoveLane():
+                account.lane, account.lane_since_ns = action.lane, now_ns
+            case act.SetGate():
+                account.gate_open = action.open
+            case act.CapInFlight():
+                account.in_flight = action.kernels
+            case act.Suspend():
+                self._suspend(account, now_ns)
+            case act.Resume():
+                account.lane_since_ns = now_ns
+                account.move(account.before_suspension, now_ns)
+
+    def _level(self, account: Account) -> None:
+        """Whoever was away brings no claim on the device from that time: it starts level with those that were here."""
+        shares = [other.share_ns for other in self._present.values() if other is not account and other.wants_device]
+        account.share_ns = max(account.share_ns, min(shares, default=0))
+
+    def _start(self, account: Account, now_ns: int) -> None:
+        account.move(JobState.RUNNING, now_ns)
+        account.started_ns = now_ns
+        if account.job.kind is JobKind.INFERENCE:
+            account.serving = tuple(account.requests[: account.profile.batch])
+            del account.requests[: account.profile.batch]
+        for other in self._present.values():
+            if other is not account and other.state is JobState.RUNNING:
+                account.met.add(other.job.name)
+                other.met.add(account.job.name)
+
+    # --- views
+
+    def view(self, event: ev.Event, now_ns: int, observe: Callable[[str], Observation]) -> View:
+        """What a policy sees now. Changes nothing."""
+        jobs = tuple(_job_view(account, observe(account.job.name)) for account in self._present.values())
+        return View(
+            now_ns=now_ns,
+            event=event,
+            budget_bytes=self.budget_bytes,
+            held_bytes=sum(job.held_bytes for job in jobs),
+            jobs=jobs,
+        )
+
+
+def _unless(right: bool, problem: str) -> str | None:
+    return None if right else problem
+
+
+def _job_view(account: Account, seen: Observation) -> JobView:
+    job = account.job
+    return JobView(
+        name=job.name,
+        kind=job.kind,
+        state=account.state,
+        priority=job.priority,
+        arrived_ns=account.arrived_ns,
+        plans=account.plans,
+        plan=account.plan,
+        lane=account.lane,
+        lane_since_ns=account.lane_since_ns,
+        iterations_done=account.iterations_done,
+        iterations_left=None if job.iterations is None else job.iterations - account.iterations_done,
+        since_ns=account.since_ns,
+        position_ns=seen.position_ns,
+        started_ns=account.started_ns,
+        service_ns=account.service_ns,
+        share_ns=account.share_ns,
+        busy_ns=account.busy_ns,
+        recent_ns=account.recent_ns,
+        beside=account.beside,
+        held_bytes=seen.held_bytes,
+        stalled=account.stalled,
+        evicted=account.evicted,
+        gate_open=account.gate_open,
+        in_flight=account.in_flight,
+        requests=tuple(account.requests),
+        serving=account.serving,
+        deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
+    )

@@ -1,0 +1,29 @@
+"""Things that are known by name, such as policies and planners."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Generic[Made]):
+    """Makers by name. `what` names one of the things in error messages."""
+
+    what: str
+    makers: Mapping[str, Callable[[], Made]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def make(self, name: str) -> Made:
+        """A new one by its name; ValueError with the nearest names."""
+        if name in self.makers:
+            return self.makers[name]()
+        near = difflib.get_close_matches(name, self.makers, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(self.makers)}"
+        raise ValueError(f"no {self.what} is called {name!r}; {hint}")

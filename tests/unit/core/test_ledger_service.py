@@ -1,0 +1,100 @@
+"""What the ledger remembers for policies: service, fair shares, time in a lane, samples that are being served."""
+
+from __future__ import annotations
+
+from builders import Op, make_trace
+from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
+from neaptide.core.engine import Observation
+from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, RequestArrived, Woken
+from neaptide.core.job import Job, JobKind
+from neaptide.core.ledger import Ledger
+from neaptide.core.view import JobView
+
+SECOND = 10**9
+
+
+def ledger(**kinds: JobKind) -> Ledger:
+    """Jobs whose iterations take a second alone and serve two samples."""
+    trace = make_trace([Op(seconds=1.0)], batch=2)
+    made = Ledger([Job(name=name, trace=trace, kind=kind) for name, kind in kinds.items()], budget_bytes=100)
+    for name in kinds:
+        made.apply(JobArrived(0, name))
+    return made
+
+
+def do(made: Ledger, at_ns: int, *actions: Action) -> None:
+    for action in actions:
+        assert made.refusal(action, at_ns) is None
+        made.commit(action, at_ns)
+
+
+def iterate(made: Ledger, name: str, at_ns: int, took_ns: int = SECOND) -> None:
+    do(made, at_ns, Start(name))
+    made.apply(IterationEnded(at_ns + took_ns, name, took_ns))
+
+
+def seen(made: Ledger, name: str) -> JobView:
+    view = made.view(Woken(0), 0, lambda _: Observation(0, 0))
+    return next(job for job in view.jobs if job.name == name)
+
+
+def test_service_counts_time_alone_and_busy_time_counts_all() -> None:
+    made = ledger(a=JobKind.TRAINING)
+    do(made, 0, Admit("a"))
+    for n in range(3):
+        iterate(made, "a", n * 2 * SECOND, 2 * SECOND)
+    assert seen(made, "a").service_ns == 3 * SECOND
+    assert seen(made, "a").busy_ns == 6 * SECOND
+
+
+def test_a_newcomer_starts_level_with_the_least_served_job_that_wants_to_run() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING, idle=JobKind.INFERENCE, new=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Admit("idle"))
+    for n, name in enumerate("aaabb"):
+        iterate(made, name, n * SECOND)
+    do(made, 5 * SECOND, Admit("new"))
+    assert seen(made, "new").share_ns == 2 * SECOND
+    assert seen(made, "new").service_ns == 0
+
+
+def test_an_inference_job_that_was_idle_starts_level_too_and_keeps_its_share_while_it_has_work() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.INFERENCE)
+    do(made, 0, Admit("a"), Admit("b"))
+    for n in range(3):
+        iterate(made, "a", n * SECOND)
+    made.apply(RequestArrived(3 * SECOND, "b"))
+    assert seen(made, "b").share_ns == 3 * SECOND
+    iterate(made, "a", 3 * SECOND)
+    made.apply(RequestArrived(4 * SECOND, "b"))
+    assert seen(made, "b").share_ns == 3 * SECOND
+
+
+def test_the_time_in_a_lane_counts_from_admission_a_move_or_the_way_back() -> None:
+    made = ledger(a=JobKind.TRAINING)
+    do(made, 5, Admit("a", 0))
+    assert seen(made, "a").lane_since_ns == 5
+    do(made, 7, MoveLane("a", 1))
+    assert seen(made, "a").lane_since_ns == 7
+    do(made, 8, Suspend("a"))
+    assert seen(made, "a").lane_since_ns == 7
+    do(made, 9, Resume("a"))
+    assert seen(made, "a").lane_since_ns == 9
+
+
+def test_the_samples_of_the_running_iteration_are_known_until_it_ends() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    for at_ns in (1, 2, 3):
+        made.apply(RequestArrived(at_ns, "a"))
+    do(made, 4, Start("a"))
+    assert seen(made, "a").serving == (1, 2)
+    assert seen(made, "a").requests == (3,)
+    made.apply(IterationEnded(5, "a", 1, (1, 2)))
+    assert seen(made, "a").serving == ()
+
+
+def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Start("a"), Suspend("b"))
+    made.apply(JobEvicted(1, "a"))
+    assert (seen(made, "a").evicted, seen(made, "b").evicted) == (True, False)
