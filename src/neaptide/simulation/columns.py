@@ -1,0 +1,97 @@
+"""A trace as the native engine reads it: whole nanoseconds and bytes, an array per fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from neaptide.core.columns import Floats, Integers
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Phase, Trace
+from neaptide.simulation import library
+from neaptide.simulation.contention import demands_of
+
+# The native engine counts work in 2^-22 ns in 64 bits.
+LONGEST_OP_SECONDS = 1000.0
+
+
+@dataclass(frozen=True, eq=False)
+class PlanColumns:
+    """The arrays that a native plan points into; they must live as long as it."""
+
+    host_ns: Integers
+    work_ns: Integers
+    ends_ns: Integers
+    level: Integers
+    between: Integers
+    still_peak: Integers
+    moved_bytes: Integers
+    compute: Floats
+    bandwidth: Floats
+    fill: Floats
+    heavy: npt.NDArray[np.uint8]
+    last_forward: int
+    persistent: int
+    asynchronous: bool
+
+    @classmethod
+    def of(cls, trace: Trace, device: DeviceSpec) -> PlanColumns:
+        """Read a trace. Rounding is that of the running sums, so that it does not add up over an iteration."""
+        ops, persistent = trace.ops, trace.persistent_bytes
+        if float(ops.seconds.max()) > LONGEST_OP_SECONDS:
+            raise ValueError(
+                f"trace {trace.name}: an op of {ops.seconds.max():.0f} s is too long; "
+                f"the simulator takes at most {LONGEST_OP_SECONDS:.0f} s"
+            )
+        level = np.maximum(trace.held_bytes - persistent, 0)
+        compute, bandwidth, fill = demands_of(trace, device)
+        forward = np.flatnonzero(ops.phase == Phase.FORWARD)
+        return cls(
+            host_ns=_rounded(ops.host_seconds),
+            work_ns=_rounded(ops.seconds),
+            ends_ns=_ends_on_curve(trace),
+            level=level,
+            between=np.minimum(_between(trace, persistent), level),
+            still_peak=np.ascontiguousarray(np.maximum.accumulate(level[::-1])[::-1]),
+            moved_bytes=np.ascontiguousarray(ops.moved_bytes),
+            compute=compute,
+            bandwidth=bandwidth,
+            fill=fill,
+            heavy=(~trace.light).astype(np.uint8),
+            last_forward=int(forward[-1]) if forward.size and forward[-1] + 1 < len(ops) else -1,
+            persistent=persistent,
+            asynchronous=trace.asynchronous,
+        )
+
+    def native(self) -> library.Plan:
+        """The struct of native/plan.h; it holds no reference to the arrays."""
+        plan = library.Plan(ops=self.level.size)
+        for column in fields(self):
+            value = getattr(self, column.name)
+            setattr(plan, column.name, value.ctypes.data if isinstance(value, np.ndarray) else value)
+        return plan
+
+
+def _rounded(seconds: Floats) -> Integers:
+    sums = np.round(np.cumsum(seconds) * 1e9).astype(np.int64)
+    sums[1:] -= sums[:-1].copy()
+    return sums
+
+
+def _ends_on_curve(trace: Trace) -> Integers:
+    """When each op ends on the time axis of the profile's curve, as Profile.of has it."""
+    ends = np.maximum(np.round(trace.end_seconds * 1e9).astype(np.int64), 1)
+    return np.maximum.accumulate(ends + np.arange(ends.size))
+
+
+def _between(trace: Trace, persistent: int) -> Integers:
+    """The ephemeral bytes that outlive the op before; before the first op there are none."""
+    n, tensors = len(trace.ops), trace.tensors
+    change = np.zeros(n + 1, dtype=np.int64)
+    crosses = tensors.died > np.maximum(tensors.born, 0)  # held both before and while some op runs
+    born = np.maximum(tensors.born[crosses], 0) + 1
+    np.add.at(change, np.minimum(born, n), tensors.bytes[crosses])
+    np.subtract.at(change, np.minimum(tensors.died[crosses] + 1, n), tensors.bytes[crosses])
+    return np.maximum(np.cumsum(change)[:n] - persistent, 0)

@@ -1,0 +1,266 @@
+"""The engine in virtual time (core.engine): a timeline of what comes from outside, and the native loop between.
+
+Order of events at one nanosecond: ops that end (jobs in the order of submission), copies that end, budget changes,
+arrivals, requests, the policy's wake-up; only then memory is granted and hosts launch, the oldest iteration first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from neaptide.core import actions as act
+from neaptide.core import events as ev
+from neaptide.core.device import DeviceSpec
+from neaptide.core.engine import Observation
+from neaptide.core.job import Job, JobKind
+from neaptide.core.policy import Need
+from neaptide.core.profile import DEFAULT_IN_FLIGHT
+from neaptide.core.trace import Phase
+from neaptide.core.units import format_bytes
+from neaptide.simulation import library
+from neaptide.simulation.columns import PlanColumns
+from neaptide.simulation.contention import Contention
+from neaptide.simulation.library import EventKind
+from neaptide.simulation.outcome import MemorySeries
+from neaptide.simulation.timeline import NEVER, Timeline
+
+_UNBOUNDED = 2**62
+
+
+@dataclass(slots=True)
+class _Course:
+    """How far a job has come, as the engine must know it to end it."""
+
+    job: Job
+    number: int
+    ends: bool  # by itself
+    left: int | None  # iterations
+    requests_to_come: int
+    plan: int = 0
+    waiting: deque[int] = field(default_factory=deque)  # requests, by arrival
+    serving: tuple[int, ...] = ()
+    over: bool = False
+
+
+class VirtualEngine:
+    """Runs submitted jobs on one device in virtual time. Call `close` when its series have been read."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[tuple[Job, int, Sequence[int]]],
+        device: DeviceSpec,
+        budget_bytes: int,
+        *,
+        oversubscribes: bool = False,
+        contention: Contention | None = None,
+        budget_changes: Sequence[tuple[int, int]] = (),
+        until_ns: int | None = None,
+    ) -> None:
+        self._library = library.load(library.built())
+        self._until_ns = NEVER if until_ns is None else until_ns
+        self._budgets = [budget_bytes, *(budget for _, budget in sorted(budget_changes, key=lambda change: change[0]))]
+        setting = library.Setting(
+            budget=budget_bytes,
+            highest_budget=max(self._budgets),
+            link_bandwidth=device.link_bandwidth,
+            contention=costs_of(contention or Contention()),
+            oversubscribes=oversubscribes,
+        )
+        self._handle: int | None = self._library.neaptide_create(ctypes.byref(setting))
+        self._event = library.Event()
+        self._event_address = ctypes.addressof(self._event)
+        self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; keeps the arrays alive
+        self._courses: dict[str, _Course] = {}
+        self._by_number: list[_Course] = []
+        self._timeline = Timeline()
+        for at_ns, budget in budget_changes:
+            self._timeline.expect(ev.BudgetChanged(at_ns, budget))
+        for job, arrives_ns, requests_ns in arrivals:
+            self._add(job, device, len(requests_ns))
+            self._timeline.expect(ev.JobArrived(arrives_ns, job.name))
+            for at_ns in requests_ns:
+                self._timeline.expect(ev.RequestArrived(at_ns, job.name))
+        self._ending: _Course | None = None
+        self._unfinished = sum(course.ends for course in self._by_number)
+        self._waits_for_all = self._unfinished > 0
+        self._now_ns = 0
+        self._positions = np.zeros(len(self._by_number), dtype=np.int64)
+        self._held = np.zeros(len(self._by_number), dtype=np.int64)
+        self._seen: tuple[list[int], list[int]] | None = None  # positions and held bytes, until something changes
+
+    def _add(self, job: Job, device: DeviceSpec, requests: int) -> None:
+        number = self._library.neaptide_add_job(self._handle, DEFAULT_IN_FLIGHT)
+        for trace in (job.trace, *job.alternatives):
+            if id(trace) not in self._columns:
+                self._columns[id(trace)] = PlanColumns.of(trace, device)
+            plan = self._columns[id(trace)].native()
+            self._library.neaptide_add_plan(self._handle, number, ctypes.byref(plan))
+        course = _Course(job, number, job.iterations is not None or requests > 0, job.iterations, requests)
+        self._courses[job.name] = course
+        self._by_number.append(course)
+
+    # --- core.engine.Engine
+
+    @property
+    def supplies(self) -> frozenset[Need]:
+        return frozenset(Need)
+
+    @property
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def next_event(self) -> ev.Event | None:
+        self._seen = None
+        if self._ending is not None:
+            return self._end(self._ending)
+        if self._waits_for_all and self._unfinished == 0:
+            return None
+        self._timeline.drop_requests(lambda job: self._courses[job].over)
+        limit = min(self._timeline.next_ns, self._until_ns)
+        self._library.neaptide_advance(self._handle, limit, self._event_address)
+        if self._event.kind != EventKind.NOTHING:
+            self._timeline.something_happened()
+            self._now_ns = self._event.at_ns
+            return self._told(self._event)
+        if limit == NEVER:
+            return None
+        self._now_ns = limit
+        return None if limit == self._until_ns else self._from_outside()
+
+    def carry_out(self, action: act.Action) -> None:
+        self._seen = None
+        if isinstance(action, act.WakeAt):
+            self._timeline.wake_at(action.at_ns)
+            return
+        course = self._courses[action.job]  # type: ignore[attr-defined]
+        if course.over or course is self._ending:  # it has done its work and is about to end
+            return
+        number, native, handle = course.number, self._library, self._handle
+        match action:
+            case act.Admit():
+                native.neaptide_admit(handle, number, NEVER if action.ceiling_bytes is None else action.ceiling_bytes)
+            case act.Start():
+                self._start(course)
+            case act.SetPlan():
+                course.plan = action.plan
+                native.neaptide_set_plan(handle, number, action.plan)
+            case act.SetGate():
+                native.neaptide_set_gate(handle, number, action.open)
+            case act.CapInFlight():
+                native.neaptide_cap(handle, number, _UNBOUNDED if action.kernels is None else action.kernels)
+            case act.Suspend():
+                native.neaptide_suspend(handle, number)
+            case act.Resume():
+                native.neaptide_resume(handle, number)
+            case act.MoveLane():  # lanes are the policy's own affair
+                pass
+
+    def observe(self, job: str) -> Observation:
+        if self._seen is None:
+            self._library.neaptide_observe(self._handle, self._positions.ctypes.data, self._held.ctypes.data)
+            self._seen = self._positions.tolist(), self._held.tolist()
+        positions, held = self._seen
+        number = self._courses[job].number
+        return Observation(positions[number], held[number])
+
+    # --- what happens
+
+    def _from_outside(self) -> ev.Event:
+        event = self._timeline.take()
+        if isinstance(event, ev.BudgetChanged):
+            self._budgets.pop(0)
+            self._library.neaptide_set_budget(self._handle, event.budget_bytes, max(self._budgets))
+        elif isinstance(event, ev.RequestArrived):
+            course = self._courses[event.job]
+            course.requests_to_come -= 1
+            course.waiting.append(event.at_ns)
+        return event
+
+    def _start(self, course: _Course) -> None:
+        if course.job.kind is JobKind.INFERENCE:
+            trace = (course.job.trace, *course.job.alternatives)[course.plan]
+            served = min(max(trace.batch, 1), len(course.waiting))
+            course.serving = tuple(course.waiting.popleft() for _ in range(served))
+        self._library.neaptide_start(self._handle, course.number)
+
+    def _told(self, native: library.Event) -> ev.Event:
+        course = self._by_number[native.job]
+        at_ns, name = native.at_ns, course.job.name
+        match native.kind:
+            case EventKind.PHASE_ENDED:
+                return ev.PhaseEnded(at_ns, name, Phase.FORWARD)
+            case EventKind.ITERATION_ENDED:
+                return self._iteration_ended(course, at_ns, native.value)
+            case EventKind.STALLED:
+                return ev.JobStalled(at_ns, name)
+            case EventKind.EVICTED:
+                return ev.JobEvicted(at_ns, name)
+            case EventKind.SUSPENDED:
+                return ev.JobSuspended(at_ns, name)
+            case EventKind.RESUMED:
+                return ev.JobResumed(at_ns, name)
+        assert native.kind == EventKind.FAILED
+        self._unfinished -= course.ends
+        course.over = True
+        needed, limit = format_bytes(native.value), format_bytes(native.limit)
+        return ev.JobFailed(at_ns, name, f"out of memory: it needs {needed} and may hold {limit}")
+
+    def _iteration_ended(self, course: _Course, at_ns: int, took_ns: int) -> ev.Event:
+        served, course.serving = course.serving, ()
+        if course.left is not None:
+            course.left -= 1
+        all_served = bool(served) and not course.waiting and course.requests_to_come == 0
+        if course.left == 0 or all_served:
+            self._ending = course
+        return ev.IterationEnded(at_ns, course.job.name, took_ns, served)
+
+    def _end(self, course: _Course) -> ev.Event:
+        self._ending = None
+        course.over = True
+        self._unfinished -= 1
+        self._library.neaptide_end(self._handle, course.number)
+        return ev.JobEnded(self._now_ns, course.job.name)
+
+    # --- afterwards
+
+    @property
+    def op_events(self) -> int:
+        return int(self._library.neaptide_op_events(self._handle))
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self._library.neaptide_peak(self._handle))
+
+    @property
+    def over_budget_bytes(self) -> int:
+        return int(self._library.neaptide_over(self._handle))
+
+    def memory(self) -> Mapping[str, MemorySeries]:
+        """What each job held."""
+        return {name: self._series(course.number) for name, course in self._courses.items()}
+
+    def total(self) -> MemorySeries:
+        """What all held together."""
+        return self._series(-1)
+
+    def _series(self, number: int) -> MemorySeries:
+        size = self._library.neaptide_series_length(self._handle, number)
+        at_ns, held = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        self._library.neaptide_series(self._handle, number, at_ns.ctypes.data, held.ctypes.data)
+        return MemorySeries(at_ns, held)
+
+    def close(self) -> None:
+        """Give the native engine's memory back."""
+        if self._handle is not None:
+            self._library.neaptide_destroy(self._handle)
+            self._handle = None
+
+
+def costs_of(contention: Contention) -> library.Costs:
+    """The parameters as the native engine takes them."""
+    return library.Costs((ctypes.c_double * 4)(*contention.capacities), contention.wave_seconds)

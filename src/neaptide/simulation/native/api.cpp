@@ -1,0 +1,62 @@
+// The C interface that Python loads. Job numbers are those that neaptide_add_job gave.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "engine.h"
+
+using neaptide::Contention;
+using neaptide::Demand;
+using neaptide::Engine;
+using neaptide::Event;
+using neaptide::Plan;
+using neaptide::Setting;
+
+extern "C" {
+
+Engine* neaptide_create(const Setting* setting) { return std::make_unique<Engine>(*setting).release(); }
+void neaptide_destroy(Engine* engine) { std::unique_ptr<Engine>{engine}; }
+
+int neaptide_add_job(Engine* engine, int64_t in_flight) { return engine->add_job(in_flight); }
+void neaptide_add_plan(Engine* engine, int job, const Plan* plan) { engine->add_plan(job, *plan); }
+
+void neaptide_advance(Engine* engine, int64_t limit_ns, Event* event) { *event = engine->advance(limit_ns); }
+
+void neaptide_set_budget(Engine* engine, int64_t budget, int64_t highest) { engine->set_budget(budget, highest); }
+void neaptide_admit(Engine* engine, int job, int64_t ceiling) { engine->admit(job, ceiling); }
+void neaptide_start(Engine* engine, int job) { engine->start(job); }
+void neaptide_set_plan(Engine* engine, int job, int plan) { engine->set_plan(job, plan); }
+void neaptide_set_gate(Engine* engine, int job, int open) { engine->set_gate(job, open != 0); }
+void neaptide_cap(Engine* engine, int job, int64_t in_flight) { engine->cap(job, in_flight); }
+void neaptide_suspend(Engine* engine, int job) { engine->suspend(job); }
+void neaptide_resume(Engine* engine, int job) { engine->resume(job); }
+void neaptide_end(Engine* engine, int job) { engine->end(job); }
+
+// Writes the position and the held bytes of every job.
+void neaptide_observe(const Engine* engine, int64_t* positions, int64_t* held) {
+  for (size_t job = 0; job < engine->size(); ++job) {
+    positions[job] = engine->position(static_cast<int>(job));
+    held[job] = engine->held(static_cast<int>(job));
+  }
+}
+
+int64_t neaptide_op_events(const Engine* engine) { return engine->op_events(); }
+int64_t neaptide_peak(const Engine* engine) { return engine->peak(); }
+int64_t neaptide_over(const Engine* engine) { return engine->over(); }
+
+// The series of a job, or of all together for -1. Complete only after its length was asked for.
+int64_t neaptide_series_length(Engine* engine, int job) {
+  engine->series(job).close();
+  return static_cast<int64_t>(engine->series(job).size());
+}
+void neaptide_series(Engine* engine, int job, int64_t* at_ns, int64_t* level) {
+  const neaptide::Series& series = engine->series(job);
+  std::copy_n(series.at_ns(), series.size(), at_ns);
+  std::copy_n(series.level(), series.size(), level);
+}
+
+void neaptide_rates(const Demand* demands, int64_t count, const Contention* contention, double* rates) {
+  neaptide::find_rates(demands, static_cast<size_t>(count), *contention, rates);
+}
+
+}  // extern "C"

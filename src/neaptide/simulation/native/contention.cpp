@@ -1,0 +1,63 @@
+#include "contention.h"
+
+#include <algorithm>
+
+namespace neaptide {
+namespace {
+
+constexpr int kResources = 4;
+constexpr int kFill = 2;
+
+// Progressive filling: all rates rise together; an op stops at the most it can reach, or when a resource it needs is
+// used up. Minus that most stands in the place of a rate that still rises.
+void fill_up(const Demand* demands, size_t count, const Contention& contention, double* rates) {
+  double used[kResources] = {0, 0, 0, 0};
+  double reached = 0;
+  size_t rising = count;
+  while (rising > 0) {
+    double sum[kResources] = {0, 0, 0, 0};
+    double next = 1;
+    for (size_t i = 0; i < count; ++i) {
+      if (rates[i] >= 0) continue;
+      next = std::min(next, -rates[i]);
+      for (int k = 0; k < kResources; ++k) sum[k] += demands[i].share[k];
+    }
+    double limit[kResources];
+    for (int k = 0; k < kResources; ++k) {
+      limit[k] = sum[k] > 0 ? std::max((contention.capacity[k] - used[k]) / sum[k], reached) : 2;
+      next = std::min(next, limit[k]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (rates[i] >= 0) continue;
+      bool stops = next >= -rates[i];
+      for (int k = 0; k < kResources; ++k) stops = stops || (limit[k] <= next && demands[i].share[k] > 0);
+      if (!stops) continue;
+      rates[i] = next;
+      --rising;
+      for (int k = 0; k < kResources; ++k) used[k] += next * demands[i].share[k];
+    }
+    reached = next;
+  }
+}
+
+double turn_of(const Demand& demand, const Contention& contention) {
+  return demand.share[kFill] * std::min(contention.wave_seconds, demand.seconds);
+}
+
+}  // namespace
+
+void find_rates(const Demand* demands, size_t count, const Contention& contention, double* rates) {
+  if (count == 1) {
+    rates[0] = 1;
+    return;
+  }
+  double turns = 0;
+  for (size_t i = 0; i < count; ++i) turns += turn_of(demands[i], contention);
+  for (size_t i = 0; i < count; ++i) {
+    const double wait = std::max(turns - turn_of(demands[i], contention), 0.0);
+    rates[i] = -1 / (1 + wait / demands[i].seconds);
+  }
+  fill_up(demands, count, contention, rates);
+}
+
+}  // namespace neaptide

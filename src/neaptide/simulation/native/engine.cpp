@@ -1,0 +1,209 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace neaptide {
+namespace {
+
+constexpr int64_t kLongest = kNever / kOne;  // work that can be counted, in ns: some 36 minutes
+
+}  // namespace
+
+Event Engine::advance(int64_t limit_ns) {
+  while (told_.empty()) {
+    if (rates_old_) update_rates();
+    const Next next = find_next();
+    if (next.kind == Kind::kNone) {
+      if (all_wait() && make_way()) continue;
+      break;
+    }
+    // What the caller has for this time goes before grants and launches.
+    const bool before = next.kind != Kind::kGrant && next.kind != Kind::kLaunch;
+    if (next.at_ns > limit_ns || (next.at_ns == limit_ns && !before)) break;
+    now_ = next.at_ns;
+    handle(next);
+  }
+  if (told_.empty()) {
+    if (limit_ns != kNever) now_ = std::max(now_, limit_ns);
+    return Event{now_, 0, 0, kNothing, -1};
+  }
+  const Event event = told_.front();
+  told_.pop_front();
+  return event;
+}
+
+Engine::Next Engine::find_next() const {
+  Next next;
+  for (const int job : on_device_) {
+    if (finish_at_[job] < next.at_ns) next = {finish_at_[job], Kind::kOp, job};
+  }
+  if (!out_.empty() && out_.front().ends_at < next.at_ns) next = {out_.front().ends_at, Kind::kCopyOut, -1};
+  if (!in_.empty() && in_.front().ends_at < next.at_ns) next = {in_.front().ends_at, Kind::kCopyIn, -1};
+  const bool asked = waiting_ > 0 || !entering_.empty() || !evicted_.empty();
+  if (grant_due_ && asked && now_ < next.at_ns) next = {now_, Kind::kGrant, -1};
+  for (const int job : running_) {
+    if (launch_at_[job] < next.at_ns) next = {launch_at_[job], Kind::kLaunch, job};
+  }
+  return next;
+}
+
+void Engine::handle(const Next& next) {
+  switch (next.kind) {
+    case Kind::kOp:
+      return end_op(next.job);
+    case Kind::kCopyOut:
+      return end_copy(out_);
+    case Kind::kCopyIn:
+      return end_copy(in_);
+    case Kind::kGrant:
+      return grant_all();
+    case Kind::kLaunch:
+      return launch(next.job);
+    case Kind::kNone:
+      return;
+  }
+}
+
+void Engine::tell(EventKind kind, int job, int64_t value, int64_t limit) {
+  told_.push_back(Event{now_, value, limit, kind, job});
+}
+
+void Engine::update_rates() {
+  rates_old_ = false;
+  const size_t count = on_device_.size();
+  demands_.resize(count);
+  rates_.resize(count);
+  for (size_t i = 0; i < count; ++i) demands_[i] = jobs_[on_device_[i]].demand;
+  if (count > 0) find_rates(demands_.data(), count, setting_.contention, rates_.data());
+  for (size_t i = 0; i < count; ++i) {
+    Job& job = jobs_[on_device_[i]];
+    const auto rate = std::max<int64_t>(1, static_cast<int64_t>(rates_[i] * kOne + 0.5));
+    if (rate == job.rate) continue;  // nothing changes for it
+    job.left -= job.rate * (now_ - job.since_ns);
+    job.since_ns = now_;
+    job.rate = rate;
+    finish_at_[on_device_[i]] = now_ + (std::max<int64_t>(job.left, 0) + rate - 1) / rate;
+  }
+}
+
+// --- the device
+
+void Engine::start_op(int id) {
+  Job& job = jobs_[id];
+  const Plan& plan = job.now();
+  job.held_by_gate = !job.gate_open && plan.heavy[job.done];
+  if (job.held_by_gate) return;
+  const int64_t op = job.done;
+  double work = static_cast<double>(plan.work_ns[op]);
+  double paging = 0;
+  if (setting_.oversubscribes && total_ > setting_.budget) {
+    // The share of all bytes that is not on the device is fetched over the link, and as much written back before.
+    const double away = static_cast<double>(total_ - setting_.budget) / static_cast<double>(total_);
+    paging = std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.link_bandwidth);
+    paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
+  }
+  const double own = paging > 0 ? work / (work + paging) : 1;
+  job.demand = {{own * plan.compute[op], own * plan.bandwidth[op], own * plan.fill[op], 1 - own},
+                1e-9 * std::max(work + paging, 1.0)};
+  job.left = job.tail_done ? 0 : (plan.work_ns[op] + static_cast<int64_t>(paging)) * kOne;
+  job.rate = 0;
+  job.since_ns = now_;
+  finish_at_[id] = kNever;
+  job.tail_done = false;
+  put_on_device(id);
+}
+
+void Engine::put_on_device(int id) {
+  rates_old_ = true;
+  if (jobs_[id].on_device) return;
+  jobs_[id].on_device = true;
+  on_device_.insert(std::lower_bound(on_device_.begin(), on_device_.end(), id), id);
+}
+
+void Engine::take_off_device(int id) {
+  if (!jobs_[id].on_device) return;
+  jobs_[id].on_device = false;
+  finish_at_[id] = kNever;
+  on_device_.erase(std::lower_bound(on_device_.begin(), on_device_.end(), id));
+  rates_old_ = true;
+}
+
+void Engine::end_op(int id) {
+  Job& job = jobs_[id];
+  const Plan& plan = job.now();
+  ++op_events_;
+  const bool last = job.done + 1 == plan.ops;
+  if (job.place == Place::kStopping && last) {
+    // The iteration ends when the job has returned: until then the controller knows it as suspended.
+    take_off_device(id);
+    job.tail_done = true;
+    job.launched = job.done;
+    job.window.clear();
+    hold(job, job.persistent, returning_ephemeral(job));
+    return copy_out(id);
+  }
+  ++job.done;
+  if (last) {
+    take_off_device(id);
+    return end_iteration(id);
+  }
+  job.window.drop_before(job.done);
+  hold(job, job.persistent, job.window.empty() ? plan.between[job.done] : job.window.highest(plan.level));
+  if (job.done - 1 == plan.last_forward) tell(kPhaseEnded, id);
+  if (job.in_flight_now()) {
+    start_op(id);
+    if (job.held_by_gate) take_off_device(id);
+  } else {
+    take_off_device(id);
+    if (job.place == Place::kStopping) return copy_out(id);
+    if (!plan.asynchronous) launch_at_[id] = now_ + plan.host_ns[job.launched];
+    if (job.waits_for_memory) tell_stall(id);
+  }
+  if (job.waits_for_slot) {
+    job.waits_for_slot = false;
+    launch_at_[id] = now_;
+  }
+}
+
+void Engine::end_iteration(int id) {
+  Job& job = jobs_[id];
+  leave_running(id);
+  job.iterating = false;
+  job.window.clear();
+  hold(job, job.persistent, 0);
+  job.done = job.launched = 0;
+  tell(kIterationEnded, id, now_ - job.started_ns);
+}
+
+// --- the hosts
+
+void Engine::next_launch(int id) {
+  const Job& job = jobs_[id];
+  const Plan& plan = job.now();
+  const bool goes_on = job.launched < plan.ops && (plan.asynchronous || !job.in_flight_now());
+  launch_at_[id] = goes_on ? now_ + plan.host_ns[job.launched] : kNever;
+}
+
+void Engine::launch(int id) {
+  Job& job = jobs_[id];
+  const Plan& plan = job.now();
+  const int64_t op = job.launched;
+  launch_at_[id] = kNever;
+  if (job.launched - job.done > job.in_flight) {
+    job.waits_for_slot = true;
+    return;
+  }
+  if (job.place != Place::kResident) return wait_for_memory(id);
+  const int64_t ephemeral = std::max(job.ephemeral, plan.level[op]);
+  if (job.persistent + ephemeral > job.ceiling) return fail(id, job.persistent + ephemeral, job.ceiling);
+  if (!may_grow(id, ephemeral - job.ephemeral)) return wait_for_memory(id);
+  set_waits(job, false);
+  job.window.push(plan.level, op);
+  hold(job, job.persistent, ephemeral);
+  ++job.launched;
+  if (op == job.done) start_op(id);
+  next_launch(id);
+}
+
+}  // namespace neaptide

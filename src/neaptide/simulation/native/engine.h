@@ -1,0 +1,153 @@
+// The engine in virtual time: hosts launch, the device runs ops side by side, memory is granted, copies move bytes.
+//
+// Order: what happens at one nanosecond is handled by kind (an op ends, a copy ends, then whatever the caller has for
+// that time, then memory is granted to who waits, then hosts launch) and within a kind by sequence (jobs in the order
+// of submission for ops, of age for grants and launches, copies in the order they were asked for).
+//
+// Times are whole. Work is counted in 2^-22 ns and rates in 2^-22, so that sums are exact whatever the number of steps;
+// an op ends at the first whole nanosecond at which its work is done.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "job.h"
+
+namespace neaptide {
+
+constexpr int64_t kOne = int64_t{1} << 22;  // parts of a nanosecond, and of the full rate
+
+enum EventKind : int32_t {
+  kNothing = 0,
+  kPhaseEnded,
+  kIterationEnded,
+  kStalled,
+  kEvicted,
+  kSuspended,
+  kResumed,
+  kFailed,
+};
+
+struct Event {
+  int64_t at_ns;
+  int64_t value;  // took_ns of an iteration; bytes that a job needed when it failed
+  int64_t limit;  // the bytes that it was allowed
+  int32_t kind;
+  int32_t job;
+};
+
+struct Setting {
+  int64_t budget;
+  int64_t highest_budget;  // now or later in the run
+  double link_bandwidth;   // bytes per second, each way
+  Contention contention;
+  int32_t oversubscribes;
+};
+
+class Engine {
+ public:
+  explicit Engine(const Setting& setting) : setting_(setting) {}
+
+  int add_job(int64_t in_flight);
+  void add_plan(int job, const Plan& plan) { jobs_[job].plans.push_back(plan); }
+
+  // Goes on to the next event that the controller must see, at most to `limit_ns`; kNothing when none came before it.
+  Event advance(int64_t limit_ns);
+
+  void set_budget(int64_t budget, int64_t highest);
+  void admit(int job, int64_t ceiling);
+  void start(int job);
+  void set_plan(int job, int plan);
+  void set_gate(int job, bool open);
+  void cap(int job, int64_t in_flight);
+  void suspend(int job);
+  void resume(int job);
+  void end(int job);
+
+  int64_t now_ns() const { return now_; }
+  int64_t position(int job) const;
+  int64_t held(int job) const { return jobs_[job].held(); }
+  int64_t op_events() const { return op_events_; }
+  int64_t peak() const { return peak_; }
+  int64_t over() const { return over_; }
+  Series& series(int job) { return job < 0 ? series_ : jobs_[job].series; }
+  size_t size() const { return jobs_.size(); }
+
+ private:
+  struct Copy {
+    int job;
+    int64_t bytes;
+    int64_t ends_at;
+  };
+  enum class Kind { kOp, kCopyOut, kCopyIn, kGrant, kLaunch, kNone };
+  struct Next {
+    int64_t at_ns = kNever;
+    Kind kind = Kind::kNone;
+    int job = -1;
+  };
+
+  // engine.cpp: the loop, the device and the hosts
+  Next find_next() const;
+  void handle(const Next& next);
+  void tell(EventKind kind, int job, int64_t value = 0, int64_t limit = 0);
+  void update_rates();
+  void start_op(int job);
+  void put_on_device(int job);
+  void take_off_device(int job);
+  void end_op(int job);
+  void end_iteration(int job);
+  void next_launch(int job);
+  void launch(int job);
+
+  // memory.cpp: who may hold what
+  void hold(Job& job, int64_t persistent, int64_t ephemeral);
+  bool may_grow(int job, int64_t bytes) const;
+  bool may_enter(int job, int64_t persistent, int64_t ephemeral) const;
+  bool has_room_for(int job) const;
+  int64_t reserved(int except) const;
+  void grant_all();
+  void enter(int job);
+  void wait_for_memory(int job);
+  void set_waits(Job& job, bool waits);
+  void tell_stall(int job);
+  bool all_wait() const;
+  bool make_way();
+  void fail(int job, int64_t needed, int64_t limit);
+
+  // moves.cpp: suspension, eviction, return
+  void leave(int job);
+  void copy_out(int job);
+  void call_back(int job);
+  void queue_copy(std::deque<Copy>& engine, int job, int64_t bytes);
+  void end_copy(std::deque<Copy>& engine);
+  void left(int job);
+  void entered(int job);
+  void forget(int job);
+  void join_running(int job);
+  void leave_running(int job);
+  int64_t returning_ephemeral(const Job& job) const;
+
+  Setting setting_;
+  int64_t now_ = 0;
+  std::vector<Job> jobs_;
+  std::vector<int64_t> launch_at_, finish_at_;  // of each job, or kNever; apart, because they are read at every step
+  std::vector<int> running_;                    // inside an iteration and not away, oldest first
+  std::vector<int> on_device_;                  // with an op that runs, in the order of submission
+  std::vector<int> entering_;                   // wait for the bytes with which they come in, in order
+  std::vector<int> evicted_;                    // to be called back, in order
+  std::deque<Copy> out_, in_;                   // the first of each is being copied
+  std::deque<Event> told_;
+  int waiting_ = 0;  // iterations that wait for memory
+  bool rates_old_ = false;
+  bool grant_due_ = false;
+  int64_t total_ = 0;              // held by all
+  int64_t running_ephemeral_ = 0;  // held by iterations that run
+  int64_t peak_ = 0, over_ = 0;
+  int64_t op_events_ = 0;
+  Series series_;
+  std::vector<Demand> demands_;
+  std::vector<double> rates_;
+};
+
+}  // namespace neaptide

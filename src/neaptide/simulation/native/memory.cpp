@@ -1,0 +1,184 @@
+// Who may hold what.
+//
+// Why nothing deadlocks. Let B be the budget, P what is held outside running iterations (and promised to jobs that come
+// in), R(i) the highest level that iteration i has yet to come to, Y(i) the ephemeral bytes of iterations younger than
+// i. The invariant is P + R(i) + Y(i) <= B for every running i. A new iteration is the youngest, so Y = 0, and the
+// ledger has seen to it that P + R <= B. R(i) only falls (and with it what i holds, so who waits is asked again). An
+// iteration grows only if the invariant of each older one survives that (may_grow), and a job enters only if that of
+// all does (may_enter). So the oldest is never refused: it ends, and the next is the oldest. Promised bytes are in P
+// when younger ones ask, so jobs that come in are not starved.
+//
+// The invariant can break when the budget falls, while bytes are still on their way out, or when a gate stays closed.
+// Copies end by themselves. If then nothing at all can happen and someone waits for memory, make_way() sends jobs away:
+// those that a gate holds back, then the youngest iterations, then jobs between iterations, until only the oldest is
+// left; if even alone it needs more than the budget will ever be, it fails. Each step leaves less that can wait.
+#include <algorithm>
+
+#include "engine.h"
+
+namespace neaptide {
+
+void Engine::hold(Job& job, int64_t persistent, int64_t ephemeral) {
+  const int64_t change = persistent + ephemeral - job.held();
+  if (job.runs) running_ephemeral_ += ephemeral - job.ephemeral;
+  job.persistent = persistent;
+  job.ephemeral = ephemeral;
+  if (change == 0) return;
+  total_ += change;
+  if (change < 0) grant_due_ = true;
+  peak_ = std::max(peak_, total_);
+  over_ = std::max(over_, total_ - setting_.budget);
+  job.series.change(now_, job.held());
+  series_.change(now_, total_);
+}
+
+int64_t Engine::reserved(int except) const {
+  int64_t bytes = 0;
+  for (const int id : entering_) {
+    if (id == except) break;  // who came later does not hold up who came before
+    bytes += std::max<int64_t>(jobs_[id].now().persistent - jobs_[id].persistent, 0);
+  }
+  return bytes;
+}
+
+bool Engine::may_grow(int id, int64_t bytes) const {
+  if (bytes <= 0 || setting_.oversubscribes) return true;
+  if (total_ + bytes > setting_.budget) return false;
+  const int64_t outside = total_ - running_ephemeral_ + reserved(-1);
+  int64_t younger = 0;
+  bool older = false;
+  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
+    const Job& job = jobs_[*it];
+    if (older && outside + job.still_peak() + younger > setting_.budget) return false;
+    younger += job.ephemeral;
+    if (*it == id) {
+      older = true;
+      younger += bytes;
+    }
+  }
+  return true;
+}
+
+bool Engine::may_enter(int id, int64_t persistent, int64_t ephemeral) const {
+  if (setting_.oversubscribes) return true;
+  if (total_ + persistent + ephemeral > setting_.budget) return false;
+  const bool oldest = !running_.empty() && running_.front() == id;
+  if (oldest) return true;
+  const int64_t outside = total_ - running_ephemeral_ + persistent + reserved(id);
+  int64_t younger = 0;
+  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
+    if (*it == id) {
+      younger += ephemeral;
+      continue;
+    }
+    if (outside + jobs_[*it].still_peak() + younger > setting_.budget) return false;
+    younger += jobs_[*it].ephemeral;
+  }
+  return true;
+}
+
+// The ledger's rule, for a job that the engine itself brings back.
+bool Engine::has_room_for(int id) const {
+  int64_t persistent = 0, ephemeral = 0;
+  for (size_t other = 0; other < jobs_.size(); ++other) {
+    const Job& job = jobs_[other];
+    const bool in = job.place == Place::kWaiting || job.place == Place::kEntering || job.place == Place::kResident;
+    if (!in && static_cast<int>(other) != id) continue;
+    persistent += job.now().persistent;
+    ephemeral = std::max(ephemeral, job.now().still_peak[0]);
+  }
+  return setting_.oversubscribes || persistent + ephemeral <= setting_.budget;
+}
+
+void Engine::grant_all() {
+  grant_due_ = false;
+  const std::vector<int> by_age = running_;
+  for (const int id : by_age) {
+    if (jobs_[id].place == Place::kWaiting) enter(id);
+    if (jobs_[id].waits_for_memory && jobs_[id].place == Place::kResident) launch(id);
+  }
+  const std::vector<int> between = entering_;
+  for (const int id : between) {
+    if (!jobs_[id].iterating) enter(id);
+  }
+  const std::vector<int> evicted = evicted_;
+  for (const int id : evicted) {
+    if (jobs_[id].place != Place::kAway || !has_room_for(id)) continue;
+    evicted_.erase(std::find(evicted_.begin(), evicted_.end(), id));
+    call_back(id);
+  }
+}
+
+// Takes the bytes with which a job comes in, if they are to be had.
+void Engine::enter(int id) {
+  Job& job = jobs_[id];
+  if (job.place != Place::kWaiting) return;
+  const int64_t missing = job.now().persistent - job.persistent;
+  const int64_t ephemeral = returning_ephemeral(job);
+  if (job.now().persistent > job.ceiling) return fail(id, job.now().persistent, job.ceiling);
+  if (!may_enter(id, missing, ephemeral)) return;
+  entering_.erase(std::find(entering_.begin(), entering_.end(), id));
+  hold(job, job.now().persistent, ephemeral);
+  if (!job.returns) {
+    job.place = Place::kResident;
+    return;
+  }
+  job.place = Place::kEntering;
+  queue_copy(in_, id, job.held());
+}
+
+void Engine::wait_for_memory(int id) {
+  set_waits(jobs_[id], true);
+  if (!jobs_[id].in_flight_now()) tell_stall(id);
+}
+
+void Engine::set_waits(Job& job, bool waits) {
+  waiting_ += static_cast<int>(waits) - static_cast<int>(job.waits_for_memory);
+  job.waits_for_memory = waits;
+}
+
+void Engine::tell_stall(int id) {
+  if (jobs_[id].stall_told) return;
+  jobs_[id].stall_told = true;
+  tell(kStalled, id);
+}
+
+// Asked when nothing can happen by itself any more: whether that is for want of memory.
+bool Engine::all_wait() const {
+  return std::any_of(running_.begin(), running_.end(), [&](int id) { return jobs_[id].waits_for_memory; });
+}
+
+bool Engine::make_way() {
+  const auto resident = [&](int id) { return jobs_[id].place == Place::kResident && jobs_[id].held() > 0; };
+  int victim = -1;
+  for (const int id : running_) {
+    if (jobs_[id].held_by_gate && resident(id)) victim = id;
+  }
+  for (size_t i = 1; victim < 0 && i < running_.size(); ++i) {
+    const int id = running_[running_.size() - i];
+    if (resident(id)) victim = id;
+  }
+  for (int id = static_cast<int>(jobs_.size()) - 1; victim < 0 && id >= 0; --id) {
+    if (!jobs_[id].iterating && resident(id)) victim = id;
+  }
+  if (victim >= 0) {
+    jobs_[victim].evicted = true;
+    tell(kEvicted, victim);
+    leave(victim);
+    return true;
+  }
+  const int oldest = running_.front();
+  const Job& job = jobs_[oldest];
+  const int64_t level = job.place == Place::kResident ? job.now().level[job.launched] : returning_ephemeral(job);
+  const int64_t needed = job.now().persistent + level;
+  if (needed <= setting_.highest_budget) return false;  // until the budget rises
+  fail(oldest, needed, setting_.budget);
+  return true;
+}
+
+void Engine::fail(int id, int64_t needed, int64_t limit) {
+  tell(kFailed, id, needed, limit);
+  forget(id);
+}
+
+}  // namespace neaptide

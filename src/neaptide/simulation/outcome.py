@@ -1,0 +1,42 @@
+"""What a simulated run was: its log, its memory over time and its costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from neaptide.core.columns import Integers
+from neaptide.core.controller import Entry
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemorySeries:
+    """A step function: `held_bytes[i]` from `at_ns[i]` on, nothing before the first.
+
+    Of a long run not every change is kept, but of changes that are close in time the first, the last, the lowest and
+    the highest: peaks are exact in height and in time.
+    """
+
+    at_ns: Integers
+    held_bytes: Integers
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.held_bytes.max(initial=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One policy's run in virtual time."""
+
+    policy: str
+    budget_bytes: int
+    entries: tuple[Entry, ...]
+    memory: Mapping[str, MemorySeries]  # per job
+    total: MemorySeries
+    peak_bytes: int
+    over_budget_bytes: int  # the most that was ever held above the budget in force
+    end_ns: int
+    op_events: int  # kernels simulated
+    decisions: int
+    decision_seconds: float  # of the processor's time, in policy code

@@ -1,0 +1,141 @@
+"""When jobs and requests come: at random with a seed, at a fixed rate, or from a CSV file; and a 100-job trace.
+
+Nothing here knows a job's trace. A `JobWanted` names a model, a batch size and how long the job would take alone;
+whoever has the models turns that into a trace and a number of iterations.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+CSV_COLUMNS = ("model", "batch", "arrives_seconds", "solo_seconds")
+
+# Salus's workloads (three batch sizes each; the sequence models name their size instead).
+SALUS_WORKLOADS: tuple[tuple[str, int], ...] = (
+    *((name, batch) for name in ("alexnet", "googlenet", "inception3", "overfeat") for batch in (25, 50, 100)),
+    *((name, batch) for name in ("inception4", "resnet50", "resnet101", "resnet152") for batch in (25, 50, 75)),
+    *((name, batch) for name in ("vgg11", "vgg16", "vgg19") for batch in (25, 50, 100)),
+    *(("speech", batch) for batch in (25, 50, 75)),
+    *((f"seq2seq-{size}", 20) for size in ("small", "medium", "large")),
+    *(("superres", batch) for batch in (32, 64, 128)),
+    *(("vae", batch) for batch in (64, 128, 256)),
+)
+# The spread of durations, a log-normal's: the published 3.2x of SRTF over FIFO needs at least 1.44 where all come at
+# once (one over one minus the Gini coefficient), and arrivals cost some. The mean is the published makespan over 100.
+_SPREAD = 1.6
+_MEAN_SECONDS = 180.0
+_MEAN_GAP_SECONDS = 6.0
+_SHORTEST_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobWanted:
+    """A job to be submitted, before anyone has its trace."""
+
+    model: str
+    batch: int
+    arrives_ns: int
+    solo_seconds: float  # how long the whole job would take alone
+
+
+def poisson(per_second: float, seed: int, *, start_ns: int = 0) -> Iterator[int]:
+    """Times at random with this rate, without end."""
+    _check_rate(per_second)
+    chance = random.Random(seed)
+    at = start_ns / 1e9
+    while True:
+        at += chance.expovariate(per_second)
+        yield round(at * 1e9)
+
+
+def poisson_requests(per_second: float, seconds: float, seed: int, *, start_ns: int = 0) -> tuple[int, ...]:
+    """The times of requests that come at random for so many seconds (open loop: they wait for nobody)."""
+    found: list[int] = []
+    for at_ns in poisson(per_second, seed, start_ns=start_ns):
+        if at_ns >= start_ns + seconds * 1e9:
+            return tuple(found)
+        found.append(at_ns)
+    raise AssertionError("the times do not end")
+
+
+def regular_requests(per_second: float, seconds: float, *, start_ns: int = 0) -> tuple[int, ...]:
+    """The times of requests that come at equal distances for so many seconds, the first at once."""
+    _check_rate(per_second)
+    return tuple(start_ns + round(i * 1e9 / per_second) for i in range(math.ceil(seconds * per_second)))
+
+
+def salus_jobs(seed: int, count: int = 100) -> tuple[JobWanted, ...]:
+    """A trace like Salus's: its workloads in turn, in random order, many short jobs and a few long ones.
+
+    The production trace itself is not published. The durations are the quantiles of one distribution in random order,
+    so that seeds differ in which job is long and not in how much work there is.
+    """
+    if count < 1:
+        raise ValueError(f"a trace needs at least one job, not {count}")
+    chance = random.Random(seed)
+    normal = NormalDist(0, _SPREAD)
+    durations = [math.exp(normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    scale = _MEAN_SECONDS * count / sum(durations)
+    durations = [max(duration * scale, _SHORTEST_SECONDS) for duration in durations]
+    chance.shuffle(durations)
+    chosen = [SALUS_WORKLOADS[i % len(SALUS_WORKLOADS)] for i in range(count)]
+    chance.shuffle(chosen)
+    arrivals = poisson(1 / _MEAN_GAP_SECONDS, chance.randrange(2**32))
+    return tuple(
+        JobWanted(model, batch, next(arrivals), seconds)
+        for (model, batch), seconds in zip(chosen, durations, strict=True)
+    )
+
+
+def parse_jobs(text: str) -> tuple[JobWanted, ...]:
+    """Jobs from CSV text with a header and the columns model, batch, arrives_seconds, solo_seconds, in any order."""
+    rows = csv.reader(text.splitlines())
+    header = [name.strip() for name in next(rows, [])]
+    if sorted(header) != sorted(CSV_COLUMNS):
+        raise ValueError(f"line 1: the columns must be {', '.join(CSV_COLUMNS)}, not {', '.join(header) or 'none'}")
+    jobs = [
+        _parse_row(dict(zip(header, _fields(row, rows.line_num), strict=True)), rows.line_num) for row in rows if row
+    ]
+    if not jobs:
+        raise ValueError("line 2: there is no job after the header")
+    return tuple(sorted(jobs, key=lambda job: job.arrives_ns))
+
+
+def _fields(row: Sequence[str], line: int) -> list[str]:
+    if len(row) != len(CSV_COLUMNS):
+        raise ValueError(f"line {line}: {len(row)} fields where {len(CSV_COLUMNS)} are needed")
+    return [field.strip() for field in row]
+
+
+def _parse_row(row: dict[str, str], line: int) -> JobWanted:
+    if not row["model"]:
+        raise ValueError(f"line {line}: the model has no name")
+    batch = _number(row, "batch", line)
+    if batch != int(batch) or batch < 1:
+        raise ValueError(f"line {line}: batch must be a whole number from 1 on, not {row['batch']!r}")
+    arrives, solo = _number(row, "arrives_seconds", line), _number(row, "solo_seconds", line)
+    if arrives < 0:
+        raise ValueError(f"line {line}: arrives_seconds must not be negative, not {row['arrives_seconds']!r}")
+    if solo <= 0:
+        raise ValueError(f"line {line}: solo_seconds must be positive, not {row['solo_seconds']!r}")
+    return JobWanted(row["model"], int(batch), round(arrives * 1e9), solo)
+
+
+def _number(row: dict[str, str], column: str, line: int) -> float:
+    try:
+        value = float(row[column])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"line {line}: {column} must be a number, not {row[column]!r}")
+    return value
+
+
+def _check_rate(per_second: float) -> None:
+    if not 0 < per_second < math.inf:
+        raise ValueError(f"a rate must be positive and finite, not {per_second} per second")

@@ -1,0 +1,72 @@
+"""Policies that tests of engines use: one that starts everything, one that does as it is told, and a malicious one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from neaptide.core.actions import Action, Admit, CapInFlight, MoveLane, Resume, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.job import JobState
+from neaptide.core.policy import Policy
+from neaptide.core.view import View
+
+
+class Everything(Policy):
+    """Admits what comes and starts what can be started."""
+
+    name = "everything"
+
+    def decide(self, view: View) -> Sequence[Action]:
+        admitted = [Admit(job.name) for job in view.queued]
+        return [*admitted, *(Start(job.name) for job in view.startable), *(Start(each.job) for each in admitted)]
+
+
+class Paging(Everything):
+    """The same with more memory than there is."""
+
+    name = "paging"
+    oversubscribes = True
+
+
+class Told(Everything):
+    """Starts everything after what a function of the view says."""
+
+    name = "told"
+
+    def __init__(self, tell: Callable[[View], Sequence[Action]], everything: bool = True) -> None:
+        self._tell = tell
+        self._everything = everything
+
+    def decide(self, view: View) -> Sequence[Action]:
+        return [*self._tell(view), *(super().decide(view) if self._everything else ())]
+
+
+class Malicious(Policy):
+    """Does anything at any time, but leaves no job away or behind a gate for ever. Remembers only its random state."""
+
+    name = "malicious"
+
+    def __init__(self, seed: int, wake_ns: int = 3_000_000) -> None:
+        self._random = random.Random(seed)
+        self._wake_ns = wake_ns
+
+    def decide(self, view: View) -> Sequence[Action]:
+        actions: list[Action] = [WakeAt(view.now_ns + self._random.randint(1, self._wake_ns))]
+        for job in view.jobs:
+            name, chance = job.name, self._random.random()
+            if job.state is JobState.SUSPENDED:
+                actions += [Resume(name)] if chance < 0.7 else []
+            elif chance < 0.15:
+                actions.append(Suspend(name))
+            elif chance < 0.25:
+                actions.append(SetGate(name, not job.gate_open))
+            elif not job.gate_open and chance < 0.6:
+                actions.append(SetGate(name, True))
+            elif chance < 0.35:
+                actions.append(CapInFlight(name, self._random.choice([1, 2, 5, None])))
+            elif chance < 0.42:
+                actions.append(SetPlan(name, self._random.randint(0, 2)))
+            elif chance < 0.44:
+                actions += [MoveLane(name, 3), Suspend(name), Resume(name), Start(name), Suspend(name)]
+            actions += [Admit(name), Start(name)]
+        return actions
