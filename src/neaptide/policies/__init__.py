@@ -1,0 +1,36 @@
+"""Many jobs on one device: the papers' policies and our own, by name."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from neaptide.core.policy import Policy
+from neaptide.core.registry import Registry
+from neaptide.policies.antman import AntMan
+from neaptide.policies.gandiva import Gandiva
+from neaptide.policies.herald import Herald
+from neaptide.policies.neaptide import Neaptide
+from neaptide.policies.salus import Order, Salus
+from neaptide.policies.spatial import Spatial, SpatialPaged
+from neaptide.policies.temporal import Fifo, Temporal
+from neaptide.policies.ticktock import TickTock
+from neaptide.policies.zico import Zico
+
+POLICIES: Registry[Policy] = Registry(
+    "policy",
+    {
+        "temporal": Temporal,
+        "fifo": Fifo,
+        "spatial": Spatial,
+        "spatial-paged": SpatialPaged,
+        "ticktock": TickTock,
+        "zico": Zico,
+        **{f"salus-{order.value}": partial(Salus, order=order) for order in Order},
+        "gandiva": Gandiva,
+        "antman": AntMan,
+        "herald": Herald,
+        "neaptide": Neaptide,
+    },
+)
+
+__all__ = ["POLICIES"]

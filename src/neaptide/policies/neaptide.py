@@ -1,0 +1,155 @@
+"""Our own policy: staggering, residence by rank with ageing, SLO slack and the choice of plans, joined in one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from neaptide.core.actions import Action, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.job import JobState
+from neaptide.core.policy import Need, Policy
+from neaptide.core.view import JobView, View
+from neaptide.policies.admission import has_work, too_many
+from neaptide.policies.fitting import Stagger, caps
+from neaptide.policies.plans import best_plan
+from neaptide.policies.residence import Residence, remaining_ns
+from neaptide.policies.slack import NEVER, Slack
+
+
+@dataclass(frozen=True)
+class Neaptide(Policy):
+    """Does this at every event, in this order.
+
+    1. Rank. Jobs with an SLO first, the one whose oldest sample is due first before the others. Then by priority; then
+       those that have waited longer than `patience` times the device time they still need; then the least device time
+       to the end first (a job that did not say is taken to need as much again as it has had); then who has waited
+       longest.
+    2. Residence. Jobs come in by rank while the ledger's rule holds. The first that does not fit sends longer ones to
+       host memory; who cannot be fitted is passed by others, until it has waited too long (residence.py).
+    3. Plans. A job with several takes the one with the highest predicted throughput of all on the device (plans.py).
+    4. SLO. A batch starts when it is full, when no time is to be lost, or when the device has nothing else to do. While
+       samples of an SLO-bound job have used up their slack, the gates of all other jobs are closed (slack.py).
+    5. Staggering. The others start by rank, each after the smallest delay with which all curves fit the budget less the
+       ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, fitting.py), and only if it pays:
+       - where there are more than two such jobs, only while all that run ask for at most `width` of the device: thus
+         many small jobs run at once, larger ones by twos, and two that fill it by turns, shortest first, since sharing
+         would then only make the shorter one later;
+       - beside a single one, when the peaks of both fit together (else memory keeps them apart): only if running
+         together was not clearly slower than taking turns when it was last measured, 1 / slowdown of the one + 1 /
+         slowdown of the other >= `worth_sharing`, tried again every `try_again` iterations; and, for the first
+         iteration of a job, not while the other one is of the same network and in its forward pass: two equal jobs
+         that start together want the same things at the same time for ever, and once apart they stay apart.
+    """
+
+    name = "neaptide"
+    needs = frozenset({Need.CURVE, Need.PROGRESS, Need.ITERATION_TIME, Need.SUSPEND, Need.GATE, Need.PHASES})
+    patience: float = 10.0
+    width: float = 1.9
+    worth_sharing: float = 0.9  # below 1, as one measurement says little
+    try_again: int = 64
+    in_flight: int = 64  # kernels, and at most a sixteenth of an iteration's, while the peaks do not fit together
+    early: float = 0.5  # of an iteration alone: a shorter delay is not waited for
+    behind: int = 2  # how many behind the first that must wait may be tried
+    spare: float = 0.05  # of a deadline
+    lead: float = 1.15  # on the time a batch is expected to take
+    shortest_wait_ns: int = 50_000
+
+    def decide(self, view: View) -> Sequence[Action]:
+        if leave := too_many(view):
+            return [Suspend(job.name) for job in leave]
+        ranks = {job.name: self._rank(job, view.now_ns) for job in view.jobs}
+        ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
+        residence = Residence(ranked, view.budget_bytes, self.in_flight, lambda job: not ranks[job.name][2])
+        actions, here = residence.settle()
+        here = self._plans(here, view.budget_bytes, actions)
+        actions += caps(here, view.budget_bytes, self.in_flight)
+        wake_ns = min(self._gates(here, view.now_ns, actions), self._starts(here, view, actions))
+        if wake_ns < NEVER:
+            actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
+        return actions
+
+    def _rank(self, job: JobView, now_ns: int) -> tuple[int, ...]:
+        if job.deadline_ns is not None:
+            return (0, (job.requests[0] if job.requests else now_ns) + job.deadline_ns, False)
+        left_ns = remaining_ns(job)
+        waits = job.state is not JobState.RUNNING
+        aged = waits and now_ns - job.since_ns > self.patience * left_ns
+        return (1, -job.priority, not aged, left_ns, job.since_ns)
+
+    def _plans(self, here: list[JobView], budget_bytes: int, actions: list[Action]) -> list[JobView]:
+        for index, job in enumerate(here):
+            if len(job.plans) > 1 and job.wants_to_run:
+                others = [other.profile for other in here if other is not job]
+                plan = best_plan(job, others, budget_bytes, self.in_flight)
+                if plan is not None and plan != job.plan:
+                    actions.append(SetPlan(job.name, plan))
+                    here[index] = replace(job, plan=plan)
+        return here
+
+    def _gates(self, here: Sequence[JobView], now_ns: int, actions: list[Action]) -> int:
+        """Closes or opens gates; when they may have to close."""
+        slack = Slack(self.spare, self.lead)
+        urgent_ns = min((slack.urgent_at_ns(job) for job in here if job.deadline_ns is not None), default=NEVER)
+        for job in here:
+            wanted = job.deadline_ns is not None or urgent_ns > now_ns
+            if job.gate_open is not wanted:
+                actions.append(SetGate(job.name, open=wanted))
+        return urgent_ns if urgent_ns > now_ns else NEVER
+
+    def _starts(self, here: Sequence[JobView], view: View, actions: list[Action]) -> int:
+        """Starts what is to be started; when the next may be."""
+        running = [job for job in here if job.state is JobState.RUNNING]
+        ready = [job for job in here if job.state in (JobState.READY, JobState.QUEUED) and has_work(job)]
+        if not ready:
+            return NEVER
+        bound = [job for job in ready if job.deadline_ns is not None]
+        others = [job for job in ready if job.deadline_ns is None]
+        serve_ns = {job.name: Slack(self.spare, self.lead).serve_at_ns(job) for job in bound}
+        due = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
+        wake_ns = min((serve_ns[job.name] for job in bound if job not in due), default=NEVER)
+
+        free_bytes = view.budget_bytes - sum(job.profile.persistent_bytes for job in here)
+        kept_bytes = sum(job.profile.ephemeral_bytes for job in here if job.deadline_ns is not None)
+        kept_bytes -= sum(job.profile.ephemeral_bytes for job in [*running, *due] if job.deadline_ns is not None)
+        if any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
+            kept_bytes = 0  # it could never run; rather may a batch have to wait for it
+
+        crowd = sum(job.deadline_ns is None for job in view.jobs) > 2
+        asked: dict[int, float] = {}  # of the device, by the number of those that run: it only grows
+
+        def pays(job: JobView, beside: Sequence[JobView]) -> bool:
+            if len(beside) not in asked:
+                asked[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
+            if crowd and job.profile.utilisation + asked[len(beside)] > self.width:
+                return False
+            return self._pays_beside_one(job, beside, free_bytes)
+
+        if len(running) == 1 and others and not pays(others[0], running):
+            others = others[:1]  # nobody who comes after it may keep the device busy until it can have its turn
+        stagger = Stagger(self.in_flight, self.early, self.behind)
+        starts, delay_ns = stagger.plan(others, [*running, *due], free_bytes - kept_bytes, pays)
+        actions += [Start(job.name) for job in [*due, *starts]]
+        return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
+
+    def _pays_beside_one(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
+        beside = [other for other in beside if other.deadline_ns is None]
+        if len(beside) != 1:
+            return True
+        other = beside[0]
+        if job.profile.ephemeral_bytes + other.profile.ephemeral_bytes > free_bytes:
+            return True  # memory keeps them apart, and what slowed them down may not have been the other's work
+        in_step = job.iterations_done == 0 and _in_step(job, other)
+        return not in_step and not self._hurts(job, other)
+
+    def _hurts(self, job: JobView, other: JobView) -> bool:
+        mine, its = job.beside.get(other.name), other.beside.get(job.name)
+        if mine is None or its is None or job.iterations_done % self.try_again == 0:
+            return False
+        return 1 / mine + 1 / its < self.worth_sharing
+
+
+def _in_step(job: JobView, other: JobView) -> bool:
+    mine, its = job.profile, other.profile
+    return mine.name == its.name and mine.solo_ns == its.solo_ns and other.position_ns < its.forward_ns

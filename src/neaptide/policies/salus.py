@@ -1,0 +1,166 @@
+"""Salus (MLSys'20): jobs keep their persistent bytes on the device, share lanes for the rest, and switch between
+iterations, where nothing has to be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
+from neaptide.core.events import PhaseEnded
+from neaptide.core.job import JobKind, JobState
+from neaptide.core.policy import Need, Policy
+from neaptide.core.view import JobView, View
+from neaptide.policies.admission import has_work, too_many
+from neaptide.policies.lanes import Lanes, inside
+
+_AGED, _IN_TURN = 0, 1
+
+
+class Order(Enum):
+    """Whose turn it is in a lane."""
+
+    PACK = "pack"  # as many lanes as fit, longest job first: best makespan
+    SRTF = "srtf"  # shortest remaining time first, preempting at the end of an iteration
+    FAIR = "fair"  # equal service
+    FIFO = "fifo"  # whole jobs, one after another: what a device without sharing does
+    ROUND_ROBIN = "round-robin"
+
+
+@dataclass(frozen=True)
+class Salus(Policy):
+    """Each lane runs one iteration at a time; the order says whose is next, and who is admitted first.
+
+    PACK opens a lane for every job that fits, in the order of arrival, and lets the others wait; the other orders share
+    the whole device as a single lane, so that the order is strict. Inference instances share one lane in any order.
+
+    Whoever does not fit is passed by others that do, until it has waited `patience` times its own length: then nobody
+    passes it, lanes merge to make room for it, and it has the next turn. If that is not enough, jobs between two
+    iterations go to host memory for it, the last ones first; under SRTF they do so for any job that is shorter than all
+    others. (The original never moves a job, so a large one that runs keeps all shorter ones out.) A job that did not
+    say how long it is, or has run for longer than it said, comes after those that did, least served first.
+    """
+
+    name = "salus"
+    needs = frozenset({Need.CURVE, Need.ITERATION_TIME, Need.SUSPEND})
+    order: Order = Order.PACK
+    patience: float = 10.0
+    short_ns: int = 600_000_000_000  # shorter jobs, and those that did not say, count as this long: ten minutes
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"salus-{self.order.value}")
+
+    def decide(self, view: View) -> Sequence[Action]:
+        if isinstance(view.event, PhaseEnded):  # lanes change hands between iterations
+            return []
+        if leave := too_many(view):  # the budget has shrunk
+            return [Suspend(job.name) for job in leave]
+        lanes = self._admit(Lanes.of(view).made_safe(), view)
+        actions = _changes(view, lanes.lane_of())
+        for jobs in lanes.members.values():
+            ready = [job for job in jobs if not inside(job) and has_work(job)]
+            if ready and not any(inside(job) for job in jobs):
+                actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns)).name))
+        return actions
+
+    # --- admission
+
+    def _admit(self, lanes: Lanes, view: View) -> Lanes:
+        """The lanes with everybody who can be admitted now."""
+        waiting = [job for job in view.in_state(JobState.QUEUED, JobState.SUSPENDED) if self._may_run(job, view)]
+        entries = {job.name: self._entry(job, view.now_ns) for job in waiting}
+        if self.order is Order.PACK and not any(entry[0] == _AGED for entry in entries.values()):
+            lanes = lanes.spread()
+        for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
+            if self.order is Order.FIFO and lanes.members:
+                break
+            aged = entries[job.name][0] == _AGED
+            pressing = aged or job.kind is JobKind.INFERENCE
+            placed = lanes.place(job, self._most_lanes, share=pressing or self.order is not Order.PACK)
+            if placed is None and pressing:
+                lanes = lanes.make_room(job)
+                placed = lanes.place(job, self._most_lanes)
+            if placed is None and turn == 0 and (aged or self.order is Order.SRTF):
+                placed = self._displace(lanes, job, view.now_ns)
+            if placed is None and aged:
+                break  # nobody passes it
+            lanes = placed or lanes
+        return lanes
+
+    @property
+    def _most_lanes(self) -> int | None:
+        return None if self.order is Order.PACK else 1
+
+    def _may_run(self, job: JobView, view: View) -> bool:
+        """Whether it waits for a place: not if it is larger than the budget, nor in host memory without work."""
+        if job.evicted or job.profile.peak_bytes > view.budget_bytes:
+            return False
+        return job.state is JobState.QUEUED or has_work(job)
+
+    def _displace(self, lanes: Lanes, job: JobView, now_ns: int) -> Lanes | None:
+        """With a job that goes before all others in the place of some between two iterations, the last ones first."""
+        entry = self._entry(job, now_ns)
+        others = [(self._entry(each, now_ns), each) for jobs in lanes.members.values() for each in jobs]
+        if any(other <= entry for other, _ in others):  # equals would displace each other for ever
+            return None
+        for _, each in sorted(others, key=lambda other: other[0], reverse=True):
+            if not inside(each) and not each.finishing:
+                lanes = lanes.without(each).make_room(job)
+                if (placed := lanes.place(job, self._most_lanes)) is not None:
+                    return placed
+        return None
+
+    def _entry(self, job: JobView, now_ns: int) -> tuple[float, ...]:
+        """The smallest comes to the device first."""
+        if self.order is Order.FIFO:
+            return (_IN_TURN, -job.priority, job.arrived_ns)
+        if self._aged(job, now_ns):
+            return (_AGED, -job.priority, job.arrived_ns)
+        if self.order is Order.SRTF:
+            return (_IN_TURN, -job.priority, *self._remaining(job))
+        return (_IN_TURN, -job.priority, job.arrived_ns)
+
+    def _aged(self, job: JobView, now_ns: int) -> bool:
+        unknown, remaining_ns = self._remaining(job)
+        length_ns = max(self.short_ns, job.service_ns + (0 if unknown else remaining_ns))
+        return now_ns - job.arrived_ns > self.patience * length_ns
+
+    # --- turns
+
+    def _turn(self, job: JobView, now_ns: int) -> tuple[float, ...]:
+        """The smallest is next; of equals the one that arrived first."""
+        match self.order:
+            case Order.FAIR:
+                return (-job.priority, job.share_ns)
+            case Order.ROUND_ROBIN:
+                return (-job.priority, job.started_ns)
+            case Order.PACK if not self._aged(job, now_ns):
+                unknown, remaining_ns = self._remaining(job)
+                return (_IN_TURN, -job.priority, job.kind is JobKind.TRAINING, -unknown, -remaining_ns)
+        return self._entry(job, now_ns)
+
+    def _remaining(self, job: JobView) -> tuple[bool, int]:
+        """Whether it is unknown, and the device time to the job's end, or else what it has had."""
+        if job.kind is JobKind.INFERENCE:
+            return False, -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
+        left_ns = job.remaining_ns
+        return (True, job.service_ns) if not left_ns else (False, left_ns)
+
+
+def _changes(view: View, lane_of: Mapping[str, int]) -> list[Action]:
+    """Who leaves the device, who comes to it, and who changes its lane."""
+    actions: list[Action] = [Suspend(job.name) for job in view.admitted if job.name not in lane_of]
+    for job in view.jobs:
+        lane = lane_of.get(job.name)
+        if lane is None:
+            continue
+        if job.state is JobState.QUEUED:
+            actions.append(Admit(job.name, lane))
+            continue
+        if job.state is JobState.SUSPENDED:
+            actions.append(Resume(job.name))
+        if job.lane != lane:
+            actions.append(MoveLane(job.name, lane))
+    return actions

@@ -1,0 +1,55 @@
+"""All jobs at once, as under MPS: no job's memory serves another. Each has a part of its own, or the device pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neaptide.core.actions import Action, Admit, Start
+from neaptide.core.job import JobState
+from neaptide.core.policy import Policy
+from neaptide.core.view import JobView, View
+from neaptide.policies.admission import has_work
+
+
+@dataclass(frozen=True)
+class Spatial(Policy):
+    """A static partition: each admitted job has a ceiling, and the ceilings together are within the budget.
+
+    With `parts` the budget is cut into equal ones, and a job that needs more than its part fails; without, a job's part
+    is its own peak. Jobs come in in the order of arrival; one that is larger than the budget holds nobody up.
+    """
+
+    name = "spatial"
+    parts: int | None = None
+
+    def decide(self, view: View) -> Sequence[Action]:
+        inside = view.in_state(JobState.READY, JobState.RUNNING, JobState.SUSPENDED)
+        left = view.budget_bytes - sum(self._part(job, view) for job in inside)
+        actions: list[Action] = []
+        ready = view.startable
+        for job in view.queued:
+            part = self._part(job, view)
+            if part > view.budget_bytes:
+                continue
+            if part > left:
+                break
+            left -= part
+            actions.append(Admit(job.name, ceiling_bytes=part))
+            ready += [job] if has_work(job) else []
+        return actions + [Start(job.name) for job in ready]
+
+    def _part(self, job: JobView, view: View) -> int:
+        return job.profile.peak_bytes if self.parts is None else view.budget_bytes // self.parts
+
+
+@dataclass(frozen=True)
+class SpatialPaged(Policy):
+    """Everybody at once with more memory given out than there is: the device pages, and is slow while it does."""
+
+    name = "spatial-paged"
+    oversubscribes = True
+
+    def decide(self, view: View) -> Sequence[Action]:
+        admissions = [Admit(job.name) for job in view.queued]
+        return admissions + [Start(job.name) for job in view.startable + [j for j in view.queued if has_work(j)]]

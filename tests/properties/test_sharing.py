@@ -1,0 +1,105 @@
+"""What Gandiva, AntMan, Herald and Salus promise whatever the jobs: training and serving, priorities, small budgets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neaptide.core.controller import Refused
+from neaptide.core.device import find_device
+from neaptide.core.events import IterationEnded, JobEnded, JobEvicted, JobStalled
+from neaptide.core.job import Job, JobKind
+from neaptide.core.profile import Profile
+from neaptide.policies import POLICIES
+from neaptide.simulation import Outcome, Submission, simulate
+from tides import MIB, tide
+
+V100 = find_device("V100")
+LANES = ["salus-pack", "salus-srtf", "salus-fair", "salus-round-robin", "salus-fifo"]
+NAMES = [*LANES, "gandiva", "antman", "herald"]
+
+
+@st.composite
+def submissions(draw: st.DrawFn, number: int) -> Submission:
+    inference = draw(st.booleans())
+    trace = tide(
+        ops=draw(st.integers(3, 30)),
+        seconds=draw(st.integers(2, 60)) / 1000,
+        persistent=draw(st.integers(1, 200)) * MIB,
+        ephemeral=draw(st.integers(1, 900)) * MIB,
+        fill=draw(st.sampled_from([0.2, 0.6, 1.0])),
+        batch=draw(st.integers(1, 4)),
+        inference=inference,
+    )
+    arrives_ns = draw(st.integers(0, 100)) * 1_000_000
+    job = Job(
+        name=f"job{number}",
+        trace=trace,
+        kind=JobKind.INFERENCE if inference else JobKind.TRAINING,
+        iterations=None if inference else draw(st.integers(1, 8)),
+        priority=draw(st.integers(0, 1)),
+        deadline_seconds=draw(st.sampled_from([None, 0.05, 0.5])) if inference else None,
+    )
+    gaps = draw(st.lists(st.integers(0, 80), min_size=1, max_size=8)) if inference else []
+    return Submission(job, arrives_ns, tuple(arrives_ns + sum(gaps[: n + 1]) * 1_000_000 for n in range(len(gaps))))
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[list[Submission], int]:
+    """Up to five jobs, and a budget between the largest peak and the sum of all."""
+    jobs = [draw(submissions(number)) for number in range(draw(st.integers(1, 5)))]
+    peaks = [Profile.of(each.job.trace).peak_bytes for each in jobs]
+    return jobs, max(peaks) + (sum(peaks) - max(peaks)) * draw(st.integers(0, 8)) // 8
+
+
+def log_of(outcome: Outcome) -> bytes:
+    return b"\n".join(msgspec.json.encode(entry) for entry in outcome.entries)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(scene=scenes())
+@settings(max_examples=25)
+def test_every_job_ends_within_the_budget_and_every_sample_is_served(
+    name: str, scene: tuple[list[Submission], int]
+) -> None:
+    jobs, budget_bytes = scene
+    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name))
+    assert {e.job for e in outcome.entries if isinstance(e, JobEnded)} == {each.job.name for each in jobs}
+    assert outcome.over_budget_bytes == 0
+    served = sum(len(e.arrivals_ns) for e in outcome.entries if isinstance(e, IterationEnded))
+    assert served == sum(len(each.requests_ns) for each in jobs)
+    assert not [e for e in outcome.entries if isinstance(e, Refused)]
+
+
+@pytest.mark.parametrize("name", ["salus-pack", "salus-fair", "salus-round-robin", "salus-fifo"])
+@given(scene=scenes())
+@settings(max_examples=25)
+def test_in_a_safe_lane_no_iteration_ever_waits_for_memory(name: str, scene: tuple[list[Submission], int]) -> None:
+    jobs, budget_bytes = scene
+    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name))
+    assert not [e for e in outcome.entries if isinstance(e, (JobStalled, JobEvicted))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(scene=scenes())
+@settings(max_examples=5)
+def test_the_same_scene_gives_the_same_log(name: str, scene: tuple[list[Submission], int]) -> None:
+    jobs, budget_bytes = scene
+    first, again = (simulate(jobs, V100, budget_bytes, POLICIES.make(name)) for _ in range(2))
+    assert log_of(first) == log_of(again)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(scene=scenes(), share=st.integers(0, 8), at_ms=st.integers(1, 150), back_ms=st.integers(1, 300))
+@settings(max_examples=25)
+def test_every_job_ends_when_the_budget_shrinks_and_grows_again(
+    name: str, scene: tuple[list[Submission], int], share: int, at_ms: int, back_ms: int
+) -> None:
+    jobs, budget_bytes = scene
+    least = max(Profile.of(each.job.trace).peak_bytes for each in jobs)
+    smaller = least + (budget_bytes - least) * share // 8
+    changes = [(at_ms * 1_000_000, smaller), ((at_ms + back_ms) * 1_000_000, budget_bytes)]
+    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name), budget_changes=changes)
+    assert {e.job for e in outcome.entries if isinstance(e, JobEnded)} == {each.job.name for each in jobs}

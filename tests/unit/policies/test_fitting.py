@@ -1,0 +1,83 @@
+from neaptide.core.actions import CapInFlight
+from neaptide.core.curve import MemoryCurve
+from neaptide.core.job import JobState
+from neaptide.policies.fitting import Stagger, caps, fits_now, tide_of, under_way
+from views import job, tide
+
+RUNNING = JobState.RUNNING
+MS = 1_000_000
+TIDE = tide(20, 40, 60, 40, 20, step_ns=MS)
+STRICT = Stagger(in_flight=16, early=0, behind=2)
+
+
+def curve(*levels: int) -> MemoryCurve:
+    return MemoryCurve.of_steps([10] * len(levels), list(levels))
+
+
+def test_what_is_under_way_is_the_rest_of_each_running_iteration_from_now_on() -> None:
+    running = [job("a", TIDE, state=RUNNING, position_ns=3 * MS), job("b", TIDE, state=RUNNING, position_ns=4 * MS)]
+    left = under_way(running, in_flight=16)
+    assert left is not None
+    assert left.edges_ns.tolist() == [0, MS, 2 * MS]
+    assert left.bytes.tolist() == [60, 20]
+
+
+def test_nothing_is_under_way_when_all_iterations_are_at_their_ends() -> None:
+    assert under_way([], in_flight=16) is None
+    assert under_way([job("a", TIDE, state=RUNNING, position_ns=5 * MS)], in_flight=16) is None
+
+
+def test_a_curve_fits_now_if_it_does_at_every_step_of_both() -> None:
+    assert fits_now(curve(5), None, 5)
+    assert not fits_now(curve(6), None, 5)
+    assert fits_now(curve(1, 4), curve(9, 6, 9), 10)
+    assert not fits_now(curve(1, 4), curve(9, 7, 9), 10)
+    assert not fits_now(curve(1, 1, 1), curve(9, 9, 10), 10)
+    assert fits_now(curve(1, 1), curve(9, 9, 10), 10)
+
+
+def test_a_tide_in_few_steps_is_nowhere_below_the_curve() -> None:
+    ragged = tide(*[(index * 37) % 100 for index in range(200)], step_ns=10)
+    coarse = tide_of(ragged, 16)
+    assert len(coarse) <= 64
+    assert coarse.peak == ragged.curve.peak
+    times = ragged.curve.edges_ns[:-1]
+    assert (coarse.at(times) >= ragged.curve.at(times)).all()
+
+
+def test_jobs_start_in_their_order_while_they_fit() -> None:
+    jobs = [job(name, TIDE) for name in "abc"]
+    starts, delay_ns = STRICT.plan(jobs, [], 120)
+    assert [each.name for each in starts] == ["a", "b"]
+    assert delay_ns == 3 * MS  # then both are past their peaks
+
+
+def test_only_so_many_behind_the_first_that_waits_are_tried() -> None:
+    waiting = [job("first", TIDE)] + [job(str(index), tide(1, step_ns=MS)) for index in range(5)]
+    running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]
+    starts, delay_ns = STRICT.plan(waiting, running, 79)
+    assert [each.name for each in starts] == ["0", "1"]
+    assert delay_ns == MS
+
+
+def test_a_job_that_never_fits_holds_nobody_up() -> None:
+    starts, delay_ns = STRICT.plan([job("never", tide(200)), job("fits", TIDE)], [], 100)
+    assert [each.name for each in starts] == ["fits"]
+    assert delay_ns is None
+
+
+def test_who_may_not_run_beside_the_others_is_passed_over() -> None:
+    jobs = [job(name, TIDE) for name in "abc"]
+    starts, delay_ns = STRICT.plan(jobs, [], 1000, lambda each, beside: each.name != "b" or not beside)
+    assert [each.name for each in starts] == ["a", "c"]
+    assert delay_ns is None
+
+
+def test_kernels_in_flight_are_capped_while_the_peaks_do_not_fit_together() -> None:
+    many, few = tide(60, step_ns=MS, kernels=1000), tide(60, step_ns=MS, kernels=50)
+    free = [job("many", many), job("few", few)]
+    capped = [job("many", many, in_flight=16), job("few", few, in_flight=3)]
+    assert caps(free, 119, 16) == [CapInFlight("many", 16), CapInFlight("few", 3)]
+    assert caps(capped, 119, 16) == []
+    assert caps(capped, 120, 16) == [CapInFlight("many", None), CapInFlight("few", None)]
+    assert caps(free, 120, 16) == []

@@ -1,0 +1,125 @@
+from typing import Any
+
+from neaptide.core.actions import Action, Admit, CapInFlight, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.job import JobKind, JobState
+from neaptide.core.view import JobView, View
+from neaptide.policies.neaptide import Neaptide
+from views import job, tide, view
+
+QUEUED, READY, RUNNING = JobState.QUEUED, JobState.READY, JobState.RUNNING
+MS = 1_000_000
+TIDE = tide(20, 40, 60, 40, 20, step_ns=MS)
+OTHER = tide(20, 40, 60, 40, 20, step_ns=MS, name="other")
+SERVES = tide(5, step_ns=MS, batch=4, name="serves")
+POLICY = Neaptide(early=0)
+
+
+def decide(seen: View) -> list[Action]:
+    """Without the caps on kernels in flight, which are as zico's."""
+    return [action for action in POLICY.decide(seen) if not isinstance(action, CapInFlight)]
+
+
+def serving(**facts: Any) -> JobView:
+    return job("serve", SERVES, kind=JobKind.INFERENCE, deadline_ns=100 * MS, **facts)
+
+
+def test_the_job_with_the_least_left_to_do_is_first() -> None:
+    long, short = job("long", TIDE, iterations_left=9), job("short", OTHER, iterations_left=2)
+    assert decide(view(long, short, budget=60))[0] == Start("short")
+
+
+def test_a_job_that_has_waited_for_many_times_its_length_is_first() -> None:
+    long, short = job("long", TIDE, iterations_left=9), job("short", OTHER, iterations_left=2, since_ns=440 * MS)
+    assert decide(view(long, short, budget=60, now=450 * MS))[0] == Start("short")
+    assert decide(view(long, short, budget=60, now=451 * MS))[0] == Start("long")
+
+
+def test_a_larger_priority_goes_before_a_shorter_job() -> None:
+    long, short = job("long", TIDE, iterations_left=9, priority=1), job("short", OTHER, iterations_left=2)
+    assert decide(view(long, short, budget=60))[0] == Start("long")
+
+
+def test_iterations_are_staggered_as_by_zico() -> None:
+    assert decide(view(job("a", TIDE), job("b", OTHER), budget=80)) == [Start("a"), WakeAt(2 * MS)]
+    running = job("a", TIDE, state=RUNNING, position_ns=2 * MS)
+    assert decide(view(running, job("b", OTHER), budget=80)) == [Start("b")]
+
+
+def test_a_short_job_takes_the_place_of_a_far_longer_one_that_fills_the_memory() -> None:
+    filling = tide(60, step_ns=MS, persistent=40)
+    seen = view(job("long", filling, iterations_left=9), job("short", filling, state=QUEUED, iterations_left=2))
+    assert decide(seen) == [Suspend("long"), Admit("short"), Start("short")]
+
+
+def test_large_jobs_run_by_twos_and_small_ones_all_at_once() -> None:
+    large = [job(name, tide(1, step_ns=MS, name=name, utilisation=0.8)) for name in "abc"]
+    small = [job(name, tide(1, step_ns=MS, name=name, utilisation=0.3)) for name in "abcde"]
+    assert decide(view(*large)) == [Start("a"), Start("b")]
+    assert decide(view(*small)) == [Start(name) for name in "abcde"]
+
+
+def test_two_that_hurt_each_other_take_turns_and_are_tried_again_now_and_then() -> None:
+    running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5)
+    hurt = job("b", OTHER, beside={"a": 2.5}, iterations_done=5)
+    assert decide(view(running, hurt, budget=200)) == []
+    assert decide(view(running, job("b", OTHER, beside={"a": 2.5}, iterations_done=64), budget=200)) == [Start("b")]
+    assert decide(view(running, job("b", OTHER, beside={"a": 1.5}, iterations_done=5), budget=200)) == [Start("b")]
+
+
+def test_nobody_slips_in_before_a_job_that_waits_for_its_turn() -> None:
+    running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5, iterations_left=7)
+    hurt = job("b", OTHER, beside={"a": 2.5}, iterations_done=5, iterations_left=5)
+    assert decide(view(running, hurt, job("c", TIDE, iterations_left=9, iterations_done=1), budget=200)) == []
+
+
+def test_slowness_for_want_of_memory_is_no_reason_to_take_turns() -> None:
+    running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5, position_ns=2 * MS)
+    assert decide(view(running, job("b", OTHER, beside={"a": 2.5}, iterations_done=5), budget=119)) == [Start("b")]
+
+
+def test_two_equal_jobs_do_not_begin_in_step() -> None:
+    assert decide(view(job("a", TIDE), job("b", TIDE), budget=200)) == [Start("a")]
+    running = job("a", TIDE, state=RUNNING, position_ns=TIDE.forward_ns)
+    assert decide(view(running, job("b", TIDE), budget=200)) == [Start("b")]
+    early = job("a", TIDE, state=RUNNING, position_ns=0)
+    assert decide(view(early, job("b", TIDE, iterations_done=1), budget=200)) == [Start("b")]
+
+
+def test_samples_wait_for_a_full_batch_while_there_is_time_and_the_device_has_work() -> None:
+    train = job("train", TIDE, state=RUNNING)
+    waits = view(serving(requests=(0, 0)), train, budget=200)
+    assert decide(waits) == [WakeAt(95 * MS - 1_150_000)]
+    assert decide(view(serving(requests=(0, 0, 0, 0)), train, budget=200))[0] == Start("serve")
+    assert Start("serve") in decide(view(serving(requests=(0, 0)), train, budget=200, now=94 * MS))
+
+
+def test_samples_are_served_at_once_when_the_device_has_nothing_else_to_do() -> None:
+    assert decide(view(serving(requests=(0,)), budget=200))[0] == Start("serve")
+
+
+def test_others_run_beside_a_batch_while_it_has_time_and_their_heavy_ops_wait_when_it_has_not() -> None:
+    batch = serving(state=RUNNING, serving=(0,), position_ns=0)
+    train = job("train", TIDE, state=RUNNING, iterations_done=1)
+    assert decide(view(batch, train, budget=200, now=10 * MS)) == [WakeAt(94 * MS)]
+    assert decide(view(batch, train, budget=200, now=94 * MS)) == [SetGate("train", open=False)]
+    held = job("train", TIDE, state=RUNNING, iterations_done=1, gate_open=False)
+    assert decide(view(serving(), held, budget=200, now=99 * MS)) == [SetGate("train", open=True)]
+
+
+def test_memory_for_a_batch_is_kept_free() -> None:
+    idle, running = serving(), job("a", TIDE, state=RUNNING, position_ns=2 * MS)
+    assert decide(view(idle, running, job("b", OTHER), budget=85)) == [Start("b")]
+    assert decide(view(idle, running, job("b", OTHER), budget=84)) == [WakeAt(MS)]
+
+
+def test_a_job_takes_the_plan_that_serves_all_best() -> None:
+    low = tide(*[20] * 6, step_ns=MS)
+    wide = tide(*[60] * 6, step_ns=MS, name="wide")
+    running = job("wide", wide, state=RUNNING)
+    assert decide(view(running, job("a", TIDE, low), budget=80)) == [SetPlan("a", 1), Start("a")]
+    assert decide(view(job("a", TIDE, low), budget=80)) == [Start("a")]
+
+
+def test_when_the_budget_shrinks_jobs_go_to_host_memory() -> None:
+    filling = tide(60, step_ns=MS, persistent=20)
+    assert decide(view(job("a", filling, state=RUNNING), job("b", filling, arrived_ns=1), budget=99)) == [Suspend("b")]

@@ -1,0 +1,82 @@
+from typing import Any
+
+from neaptide.core.actions import Action, Admit, Resume, SetPlan, Suspend
+from neaptide.core.job import JobKind, JobState
+from neaptide.core.view import JobView
+from neaptide.policies.residence import Residence, remaining_ns
+from views import job, tide
+
+QUEUED, READY, RUNNING, SUSPENDED = JobState.QUEUED, JobState.READY, JobState.RUNNING, JobState.SUSPENDED
+BIG = tide(60, step_ns=1000, persistent=30)
+
+
+def settle(*ranked: JobView, budget: int = 100, aged: bool = False) -> tuple[list[Action], list[str]]:
+    actions, here = Residence(ranked, budget, 16, lambda _: aged).settle()
+    return actions, [each.name for each in here]
+
+
+def big(name: str, iterations_left: int, state: JobState, **facts: Any) -> JobView:
+    return job(name, BIG, state=state, iterations_left=iterations_left, **facts)
+
+
+def test_jobs_come_in_by_rank_while_the_rule_holds() -> None:
+    actions, here = settle(big("a", 1, QUEUED), big("b", 2, QUEUED), job("c", tide(1), state=QUEUED))
+    assert actions == [Admit("a"), Admit("c")]
+    assert here == ["a", "c"]
+
+
+def test_a_far_longer_job_makes_way_for_a_short_one() -> None:
+    assert settle(big("short", 2, QUEUED), big("long", 4, READY)) == ([Suspend("long"), Admit("short")], ["short"])
+    assert settle(big("short", 2, QUEUED), big("same", 3, READY)) == ([], ["same"])
+
+
+def test_a_running_job_makes_way_at_the_end_of_its_iteration_and_nobody_slips_in_before() -> None:
+    small = job("small", tide(1), state=QUEUED)
+    assert settle(big("short", 1, QUEUED), small, big("long", 9, RUNNING)) == ([], ["long"])
+
+
+def test_a_job_comes_back_from_host_memory_when_its_turn_comes() -> None:
+    assert settle(big("long", 3, SUSPENDED)) == ([Resume("long")], ["long"])
+
+
+def test_a_job_with_a_deadline_or_a_higher_priority_need_not_be_shorter() -> None:
+    serve = big("serve", 9, QUEUED, kind=JobKind.INFERENCE, deadline_ns=10, requests=(0,))
+    assert settle(serve, big("long", 1, READY))[0] == [Suspend("long"), Admit("serve")]
+    assert settle(big("first", 9, QUEUED, priority=1), big("long", 1, READY))[0] == [Suspend("long"), Admit("first")]
+    assert settle(big("short", 1, QUEUED), big("serve", 9, READY, deadline_ns=10))[0] == []
+
+
+def test_nobody_leaves_when_copying_takes_long_beside_what_is_left() -> None:
+    heavy = tide(60, step_ns=1000, persistent=10**6)
+    brief = job("brief", heavy, state=QUEUED, iterations_left=1)
+    assert settle(brief, job("a", heavy, iterations_left=1000), budget=10**6 + 60)[0] == []
+    assert settle(brief, job("a", heavy, iterations_left=3000), budget=10**6 + 60)[0] == [Suspend("a"), Admit("brief")]
+
+
+def test_those_behind_pass_a_job_that_cannot_be_fitted_until_it_has_aged() -> None:
+    here, small = big("here", 1, RUNNING), job("small", tide(1), state=QUEUED)
+    assert settle(here, big("waits", 2, QUEUED), small)[0] == [Admit("small")]
+    assert settle(here, big("waits", 2, QUEUED), small, aged=True)[0] == []
+
+
+def test_a_job_larger_than_the_budget_holds_nobody_up() -> None:
+    assert settle(job("never", tide(200), state=QUEUED), big("a", 1, QUEUED), aged=True)[0] == [Admit("a")]
+
+
+def test_a_job_comes_in_with_the_plan_that_fits() -> None:
+    planned = job("planned", tide(200), tide(50), state=QUEUED)
+    assert settle(planned)[0] == [SetPlan("planned", 1), Admit("planned")]
+
+
+def test_a_job_that_did_not_say_how_long_it_is_is_taken_to_need_as_much_again() -> None:
+    assert remaining_ns(job("a", BIG, service_ns=5000)) == 6000
+    assert remaining_ns(job("a", BIG, iterations_left=3)) == 3000
+    assert remaining_ns(job("a", BIG, kind=JobKind.INFERENCE, requests=(1, 2, 3))) == 3000
+
+
+def test_training_jobs_stay_outside_while_those_before_them_ask_for_the_device_four_times_over() -> None:
+    full = [job(str(index), tide(1, utilisation=1.0), state=QUEUED) for index in range(6)]
+    serve = job("serve", tide(1), state=QUEUED, kind=JobKind.INFERENCE)
+    assert settle(*full, serve)[1] == ["0", "1", "2", "3", "serve"]
+    inside = job("inside", tide(1, utilisation=1.0))
+    assert settle(*full, inside)[1] == ["0", "1", "2", "3", "inside"]

@@ -1,0 +1,184 @@
+"""Salus: who is admitted to which lane, and whose iteration is next."""
+
+from __future__ import annotations
+
+import pytest
+
+from neaptide.core.actions import Admit, MoveLane, Resume, Start, Suspend, WakeAt
+from neaptide.core.job import JobKind, JobState
+from neaptide.core.profile import Profile
+from neaptide.core.view import JobView
+from neaptide.policies.salus import Order, Salus
+from views import job, tide, view
+
+SERVING = {"kind": JobKind.INFERENCE, "requests": (0,)}
+TURNS = [Order.SRTF, Order.FAIR, Order.ROUND_ROBIN]
+
+PATIENT = Salus(patience=20.0, short_ns=10)
+
+
+def need(ephemeral: int, persistent: int = 0, **facts: object) -> Profile:
+    return tide(ephemeral, persistent=persistent, **facts)
+
+
+def queued(name: str, ephemeral: int, persistent: int = 0, **facts: object) -> JobView:
+    return job(name, need(ephemeral, persistent), state=JobState.QUEUED, **facts)
+
+
+class TestLanes:
+    def test_pack_runs_as_many_jobs_at_once_as_fit(self) -> None:
+        jobs = [queued("a", 40), queued("b", 40), queued("c", 20)]
+        assert Salus().decide(view(*jobs)) == [
+            *(Admit(name, lane) for lane, name in enumerate("abc")),
+            *(Start(name) for name in "abc"),
+        ]
+
+    @pytest.mark.parametrize("order", TURNS)
+    def test_the_other_orders_run_one_iteration_at_a_time(self, order: Order) -> None:
+        jobs = [queued("a", 40), queued("b", 40)]
+        assert Salus(order).decide(view(*jobs)) == [Admit("a", 0), Admit("b", 0), Start("a")]
+
+    def test_fifo_runs_whole_jobs_one_after_another(self) -> None:
+        fifo = Salus(Order.FIFO)
+        assert fifo.decide(view(queued("a", 1), queued("b", 1))) == [Admit("a", 0), Start("a")]
+        assert fifo.decide(view(job("a", lane=0), queued("b", 1))) == [Start("a")]
+
+    def test_a_lane_waits_for_its_running_iteration(self) -> None:
+        running = job("a", need(60), lane=0, state=JobState.RUNNING)
+        assert Salus(Order.FAIR).decide(view(running, queued("b", 50))) == [Admit("b", 0)]
+
+    def test_under_pack_a_job_waits_for_a_lane_of_its_own(self) -> None:
+        running = job("a", need(60), lane=0, state=JobState.RUNNING)
+        assert Salus().decide(view(running, queued("b", 50), queued("c", 40))) == [Admit("c", 1), Start("c")]
+
+    def test_a_job_larger_than_the_device_holds_nobody_up(self) -> None:
+        for order in Order:
+            assert Admit("b", 0) in Salus(order).decide(view(queued("a", 101), queued("b", 1), now=10**15))
+
+    def test_a_job_that_shares_a_lane_moves_out_when_there_is_room_again(self) -> None:
+        shared = view(job("a", need(40), lane=0, state=JobState.RUNNING), job("b", need(40), lane=0))
+        assert Salus().decide(shared) == [MoveLane("b", 1), Start("b")]
+
+    def test_a_smaller_budget_merges_lanes_and_then_moves_the_youngest_to_the_host(self) -> None:
+        two = [job("a", need(40, 10), lane=0), job("b", need(40, 10), lane=1, arrived_ns=1)]
+        assert Salus().decide(view(*two, budget=60)) == [MoveLane("b", 0), Start("a")]
+        assert Salus().decide(view(*two, budget=55)) == [Suspend("b")]
+        away = job("b", need(40, 10), lane=1, state=JobState.SUSPENDED)
+        assert Salus().decide(view(two[0], away, budget=100)) == [Resume("b"), Start("a"), Start("b")]
+        assert Salus(Order.FAIR).decide(view(two[0], away, budget=60)) == [Resume("b"), MoveLane("b", 0), Start("a")]
+
+
+class TestInference:
+    """FACTS 3: 42 instances, 14 models three times, need 9,758 MB + 3,271 MB in one lane, 77.1 GB as a sum of peaks."""
+
+    def test_42_instances_fit_one_16_gb_device(self) -> None:
+        ephemeral = [3271, 2900, 2700, 2400, 2200, 1900, 1700, 1500, 1200, 1000, 700, 500, 300, 177]
+        persistent = [900, 700, 500, 300, 250, 150, 120, 100, 80, 60, 40, 25, 20, 7]
+        instances = [
+            queued(f"{model}.{copy}", ephemeral[model], size + (model < 2 and copy == 0), **SERVING)
+            for copy in range(3)
+            for model, size in enumerate(persistent)
+        ]
+        assert sum(each.profile.persistent_bytes for each in instances) == 9758
+        assert sum(each.profile.peak_bytes for each in instances) > 77_000
+        for order in (Order.PACK, *TURNS):
+            for budget, fits in ((16_000, 42), (9758 + 3271, 42), (9758 + 3270, 41)):
+                admitted = [
+                    act for act in Salus(order).decide(view(*instances, budget=budget)) if isinstance(act, Admit)
+                ]
+                assert len(admitted) == fits
+                assert {action.lane for action in admitted} == {0}
+
+    def test_lanes_of_training_jobs_merge_for_an_instance(self) -> None:
+        training = [job("a", need(50), lane=0), job("b", need(50), lane=1)]
+        serving = queued("c", 10, 20, **SERVING)
+        assert Salus().decide(view(*training, serving)) == [MoveLane("b", 0), Admit("c", 1), Start("a"), Start("c")]
+
+
+class TestTurns:
+    def test_pack_runs_the_longest_job_of_a_lane_first(self) -> None:
+        jobs = [job("a", need(90), lane=0, iterations_left=2), job("b", need(90), lane=0, iterations_left=3)]
+        assert Salus().decide(view(*jobs)) == [Start("b")]
+
+    def test_srtf_runs_the_shortest_first(self) -> None:
+        jobs = [job("a", lane=0, iterations_left=3), job("b", lane=0, iterations_left=2)]
+        assert Salus(Order.SRTF).decide(view(*jobs)) == [Start("b")]
+
+    def test_srtf_preempts_at_the_end_of_an_iteration(self) -> None:
+        long = job("a", lane=0, iterations_left=9)
+        running = job("a", lane=0, iterations_left=9, state=JobState.RUNNING)
+        short = queued("b", 1, iterations_left=1)
+        assert Salus(Order.SRTF).decide(view(running, short)) == [Admit("b", 0)]
+        assert Salus(Order.SRTF).decide(view(long, short)) == [Admit("b", 0), Start("b")]
+
+    def test_fair_runs_the_least_served_first(self) -> None:
+        jobs = [job("a", lane=0, share_ns=30), job("b", lane=0, share_ns=20)]
+        assert Salus(Order.FAIR).decide(view(*jobs)) == [Start("b")]
+
+    def test_round_robin_runs_whoever_started_longest_ago(self) -> None:
+        jobs = [job("a", lane=0, started_ns=7), job("b", lane=0, started_ns=5), job("c", lane=0, started_ns=6)]
+        assert Salus(Order.ROUND_ROBIN).decide(view(*jobs)) == [Start("b")]
+
+    @pytest.mark.parametrize("order", [Order.PACK, *TURNS])
+    def test_a_higher_priority_goes_first(self, order: Order) -> None:
+        jobs = [
+            job("a", need(90), lane=0, iterations_left=1),
+            job("b", need(90), lane=0, iterations_left=1, priority=1),
+        ]
+        assert Salus(order).decide(view(*jobs)) == [Start("b")]
+
+
+class TestFaultsOfTheOriginalAreGone:
+    """FACTS 3, "Known faults of the original to fix"; those that need time to pass are in test_salus_runs.py."""
+
+    def test_nobody_passes_a_large_job_that_has_waited_long_enough(self) -> None:
+        lanes = [job("a", need(50), lane=0, state=JobState.RUNNING), job("b", need(40), lane=1, state=JobState.RUNNING)]
+        large = queued("c", 80, 11, iterations_left=1)  # 10 ns long
+        small = queued("d", 10, arrived_ns=1)
+        assert PATIENT.decide(view(*lanes, large, small, now=200)) == [Admit("d", 2), Start("d")]
+        assert PATIENT.decide(view(*lanes, large, small, now=201)) == [MoveLane("b", 0)]
+
+    def test_lanes_merge_for_a_job_too_large_for_any_of_them(self) -> None:
+        lanes = [job("a", need(50), lane=0, arrived_ns=900), job("b", need(40), lane=1, arrived_ns=900)]
+        large = queued("c", 80, 10, iterations_left=3)
+        assert PATIENT.decide(view(*lanes, large, now=1000)) == [MoveLane("b", 0), Admit("c", 0), Start("c")]
+
+    def test_whoever_is_between_iterations_makes_way_where_merging_is_not_enough(self) -> None:
+        lanes = [job(name, need(10, 20), lane=n, arrived_ns=900 + n) for n, name in enumerate("ab")]
+        large = queued("c", 70, 10, iterations_left=3)
+        assert PATIENT.decide(view(*lanes, large, now=1000)) == [Suspend("b"), Admit("c", 0), Start("c")]
+
+    def test_a_shorter_job_takes_the_place_of_a_longer_one_under_srtf(self) -> None:
+        long = job("a", need(80, 10), lane=0, iterations_left=9)
+        short = queued("b", 20, 11, iterations_left=8)
+        assert Salus(Order.SRTF).decide(view(long, short)) == [Suspend("a"), Admit("b", 0), Start("b")]
+        longer = queued("b", 20, 11, iterations_left=10)
+        assert Salus(Order.SRTF).decide(view(long, longer)) == [Start("a")]
+
+    def test_a_job_that_did_not_say_how_long_it_is_does_not_win_srtf(self) -> None:
+        jobs = [job("a", lane=0), job("b", lane=0, iterations_left=99)]
+        assert Salus(Order.SRTF).decide(view(*jobs)) == [Start("b")]
+
+    def test_a_job_that_has_run_longer_than_it_said_does_not_win_srtf(self) -> None:
+        jobs = [job("a", lane=0, iterations_left=0), job("b", lane=0, iterations_left=99)]
+        assert Salus(Order.SRTF).decide(view(*jobs)) == [Start("b")]
+
+    def test_a_long_job_that_has_waited_long_enough_has_the_next_turn_under_srtf(self) -> None:
+        jobs = [job("a", lane=0, iterations_left=100), job("b", lane=0, iterations_left=1, arrived_ns=19_990)]
+        patient = Salus(Order.SRTF, patience=20.0, short_ns=1)
+        assert patient.decide(view(*jobs, now=20_000)) == [Start("b")]
+        assert patient.decide(view(*jobs, now=20_001)) == [Start("a")]
+
+    @pytest.mark.parametrize("order", Order)
+    def test_it_never_asks_to_be_woken(self, order: Order) -> None:
+        jobs = [job("a", need(50), lane=0), job("b", need(50), lane=1), queued("c", 80), queued("d", 99, 1)]
+        for now in (0, 10**9, 10**15):
+            assert not [act for act in Salus(order).decide(view(*jobs, now=now)) if isinstance(act, WakeAt)]
+
+    def test_a_job_that_has_done_its_last_iteration_is_not_sent_to_the_host(self) -> None:
+        over = job("a", need(80, 10), lane=0, iterations_left=0)
+        assert Suspend("a") not in Salus(Order.SRTF).decide(view(over, queued("b", 20, 11, iterations_left=8)))
+
+    def test_jobs_of_equal_length_do_not_displace_each_other(self) -> None:
+        here = job("a", need(80, 10), lane=0, iterations_left=9)
+        assert Salus(Order.SRTF).decide(view(here, queued("b", 80, 11, iterations_left=9))) == [Start("a")]

@@ -1,0 +1,139 @@
+"""Gandiva, AntMan and Herald over time, in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from neaptide.core.actions import Suspend
+from neaptide.core.controller import Decided
+from neaptide.core.device import find_device
+from neaptide.core.events import IterationEnded, JobEnded, Woken
+from neaptide.core.job import Job, JobKind
+from neaptide.core.policy import Policy
+from neaptide.policies.antman import AntMan
+from neaptide.policies.gandiva import Gandiva
+from neaptide.policies.herald import Herald
+from neaptide.policies.spatial import Spatial
+from neaptide.simulation import Outcome, Submission, simulate
+from tides import MIB, tide
+
+V100 = find_device("V100")
+SECOND = 10**9
+
+
+def run(submissions: Sequence[Submission], policy: Policy, budget_mib: int, until: float | None = None) -> Outcome:
+    return simulate(
+        submissions, V100, budget_mib * MIB, policy, until_ns=None if until is None else int(until * SECOND)
+    )
+
+
+def train(
+    name: str, iterations: int | None = None, priority: int = 0, arrives: float = 0, **shape: object
+) -> Submission:
+    """A job whose iterations take 0.1 s and hold 10 + 100 MiB, if not told otherwise."""
+    given = {"ops": 20, "seconds": 0.1, "persistent": 10 * MIB, "ephemeral": 100 * MIB, **shape}
+    job = Job(name=name, trace=tide(name, **given), iterations=iterations, priority=priority)
+    return Submission(job, int(arrives * SECOND))
+
+
+def took(outcome: Outcome, job: str) -> list[float]:
+    return [e.took_ns / SECOND for e in outcome.entries if isinstance(e, IterationEnded) and e.job == job]
+
+
+def order_of(outcome: Outcome) -> list[str]:
+    return [e.job for e in outcome.entries if isinstance(e, IterationEnded)]
+
+
+def suspensions(outcome: Outcome) -> int:
+    return sum(isinstance(e, Decided) and isinstance(e.action, Suspend) for e in outcome.entries)
+
+
+class TestGandiva:
+    def test_jobs_that_do_not_fit_together_have_the_device_in_slices(self) -> None:
+        outcome = run([train("a", 60), train("b", 60)], Gandiva(slice_ns=2 * SECOND), 150)
+        switches = sum(one != other for one, other in pairwise(order_of(outcome)))
+        assert switches == 5  # 6 s each, 2 s at a time
+        assert outcome.over_budget_bytes == 0
+
+    def test_jobs_that_leave_room_for_each_other_stay_together(self) -> None:
+        outcome = run([train("a", 60, fill=0.4), train("b", 60, fill=0.4)], Gandiva(slice_ns=99 * SECOND), 300)
+        assert outcome.end_ns < 6.5 * SECOND
+        assert suspensions(outcome) == 0
+
+    def test_jobs_that_hurt_each_other_are_parted_after_a_trial(self) -> None:
+        outcome = run([train("a", 60), train("b", 60)], Gandiva(slice_ns=2 * SECOND), 300)
+        assert suspensions(outcome) >= 5
+        assert max(took(outcome, "a")[3:]) < 0.11
+        assert outcome.end_ns < 12.5 * SECOND
+
+    def test_three_jobs_get_equal_slices_though_two_of_them_are_a_pair(self) -> None:
+        small = [train(name, fill=0.2) for name in "ab"]
+        large = train("large", ephemeral=280 * MIB)
+        outcome = run([*small, large], Gandiva(slice_ns=SECOND), 300, until=20)
+        assert 0.4 < len(took(outcome, "large")) / 200 < 0.6
+
+
+class TestAntMan:
+    def test_the_guaranteed_job_is_hardly_slowed_by_one_that_fills_the_device(self) -> None:
+        outcome = run([train("guaranteed", 50, priority=1), train("other", ops=100)], AntMan(bound=1.1), 300)
+        average = sum(took(outcome, "guaranteed")) / 50
+        assert 0.1 <= average <= 0.1 * 1.1 + 0.005
+        alone = run([train("guaranteed", 50, priority=1), train("other", ops=100)], Spatial(), 300)
+        assert sum(took(alone, "guaranteed")) / 50 > 0.15
+
+    def test_the_others_use_what_it_leaves(self) -> None:
+        outcome = run([train("guaranteed", 50, priority=1, fill=0.4), train("other", fill=0.4)], AntMan(), 300)
+        assert len(took(outcome, "other")) >= 45
+
+    def test_the_others_give_way_in_memory_and_come_back(self) -> None:
+        submissions = [train("other", 30), train("guaranteed", 10, priority=1, arrives=0.55, ephemeral=250 * MIB)]
+        outcome = run(submissions, AntMan(), 300)
+        order = order_of(outcome)
+        assert order.index("guaranteed") <= 7
+        assert order[order.index("guaranteed") :][:11].count("other") <= 1  # the iteration that it was in
+        assert sum(isinstance(e, JobEnded) for e in outcome.entries) == 2
+
+
+class TestHerald:
+    def serve(self, policy: Policy, fill: float, ops: int = 100) -> tuple[float, float]:
+        """Share of samples in time, and how much slower training is: 4 batches a second, 0.12 s each, within 0.2 s."""
+        trace = tide("serve", ops=50, seconds=0.12, persistent=MIB, ephemeral=MIB, fill=0.6, batch=16, inference=True)
+        job = Job(name="serve", trace=trace, kind=JobKind.INFERENCE, deadline_seconds=0.2)
+        requests = tuple(int(n * 0.25 * SECOND) for n in range(40) for _ in range(16))
+        training = train("train", ops=ops, fill=fill)
+        outcome = run([Submission(job, requests_ns=requests), training], policy, 300, until=10)
+        late = [
+            e.at_ns - arrived > 0.2 * SECOND
+            for e in outcome.entries
+            if isinstance(e, IterationEnded) and e.job == "serve"
+            for arrived in e.arrivals_ns
+        ]
+        assert len(late) >= 39 * 16
+        return 1 - sum(late) / len(late), 10 / len(took(outcome, "train")) / 0.1
+
+    @pytest.mark.parametrize("fill", [0.3, 1.0])
+    def test_the_slo_holds_beside_training(self, fill: float) -> None:
+        in_time, _ = self.serve(Herald(), fill)
+        assert in_time >= 0.99
+
+    def test_all_at_once_breaks_the_slo_that_it_keeps(self) -> None:
+        in_time, _ = self.serve(Spatial(), 1.0)
+        assert in_time < 0.5
+
+    def test_light_training_hardly_notices(self) -> None:
+        _, slowdown = self.serve(Herald(), 0.3)
+        assert slowdown < 1.1
+
+    def test_heavy_training_has_what_the_slo_leaves(self) -> None:
+        _, slowdown = self.serve(Herald(), 1.0)
+        assert slowdown < 2.0  # the batches need 0.48 of the device's time
+
+    def test_it_asks_to_be_woken_a_few_times_a_batch(self) -> None:
+        trace = tide("serve", ops=50, seconds=0.1, persistent=MIB, ephemeral=MIB, batch=4, inference=True)
+        job = Job(name="serve", trace=trace, kind=JobKind.INFERENCE, deadline_seconds=1.0)
+        requests = tuple(n * SECOND for n in range(20))
+        outcome = run([Submission(job, requests_ns=requests), train("train")], Herald(), 300, until=20)
+        assert sum(isinstance(e, Woken) for e in outcome.entries) <= 20 * 12

@@ -1,0 +1,40 @@
+from typing import Any
+
+from neaptide.core.job import JobKind, JobState
+from neaptide.core.view import JobView
+from neaptide.policies.slack import NEVER, Slack
+from views import job, tide
+
+SLACK = Slack(spare=0.1, lead=1.5)
+SERVES = tide(1, step_ns=100, batch=4)  # 100 ns alone
+
+
+def serving(**facts: Any) -> JobView:
+    return job("serve", SERVES, kind=JobKind.INFERENCE, deadline_ns=1000, **facts)
+
+
+def test_a_full_batch_is_served_at_once() -> None:
+    assert SLACK.serve_at_ns(serving(requests=(50, 60, 70, 80))) == 0
+
+
+def test_a_batch_that_is_not_full_is_served_as_late_as_is_safe() -> None:
+    assert SLACK.serve_at_ns(serving(requests=(50, 60))) == 50 + 900 - 150
+
+
+def test_a_batch_that_took_long_the_last_time_is_served_earlier() -> None:
+    assert SLACK.serve_at_ns(serving(requests=(50,), recent_ns=200)) == 50 + 900 - 300
+
+
+def test_without_samples_there_is_nothing_to_serve_and_nothing_urgent() -> None:
+    assert SLACK.serve_at_ns(serving()) == NEVER
+    assert SLACK.urgent_at_ns(serving()) == NEVER
+
+
+def test_a_running_batch_is_urgent_when_only_the_spare_time_is_left_beside_what_it_needs() -> None:
+    running = serving(state=JobState.RUNNING, serving=(50, 60), position_ns=30)
+    assert SLACK.urgent_at_ns(running) == 50 + 900 - 70
+
+
+def test_samples_that_wait_behind_a_running_batch_need_its_time_too() -> None:
+    running = serving(state=JobState.RUNNING, serving=(500,), requests=(510,), position_ns=30)
+    assert SLACK.urgent_at_ns(running) == 510 + 900 - 70 - 100
