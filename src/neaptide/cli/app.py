@@ -39,6 +39,32 @@ unchanged, until enough of its iterations were seen. Options go before a script.
 """,
 )
 app.command(
+    "neaptide.cli.simulate:simulate",
+    help="Run a scenario of jobs under several policies in virtual time, and compare them.",
+    usage="Usage: neaptide simulate [OPTIONS] SCENARIO",
+    help_epilogue="""\
+A scenario is a TOML file: jobs, a device, a budget, policies. Throughput is
+measured against temporal sharing, which always runs. docs/metrics.md says what
+each column is.
+
+  neaptide simulate examples/scenarios/two-trainings.toml --figure shared.png
+  neaptide simulate mine.toml --policy zico --policy my_policy.py --json
+""",
+)
+app.command(
+    "neaptide.cli.reproduce:reproduce",
+    help="Run a paper's experiment in virtual time and print ours beside the published figures.",
+    usage="Usage: neaptide reproduce [OPTIONS] PAPER",
+    help_epilogue="""\
+Networks are estimated for the paper's device, which need not be here; the
+estimates are kept, so that the first run takes longest. docs/papers.md says what
+each experiment shows.
+
+  neaptide reproduce zico --figure figures
+  neaptide reproduce salus --json
+""",
+)
+app.command(
     "neaptide.cli.bench:bench",
     help="Run one of the project's benchmarks and show its figures beside their goals.",
     usage="Usage: neaptide bench [OPTIONS] NAME",

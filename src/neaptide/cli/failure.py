@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from traceback import FrameSummary, StackSummary, TracebackException
+from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
 
 import neaptide
 
@@ -24,6 +26,19 @@ def print_failure(error: BaseException, path: Path) -> None:
     first = next((i for i, frame in enumerate(report.stack) if Path(frame.filename) == path), 0)
     report.stack = StackSummary.from_list(list(report.stack)[first:])
     print("".join(report.format()), end="", file=sys.stderr)
+
+
+@contextmanager
+def policy_failures(name: str) -> Iterator[None]:
+    """What a user's policy raises inside ends in its own traceback and one line."""
+    try:
+        yield
+    except Exception as error:
+        frames = [frame for frame in extract_tb(error.__traceback__) if not _is_watcher(frame)]
+        if not frames or frames[0].name != "decide":  # it is ours
+            raise
+        print_failure(error, Path(frames[0].filename))
+        raise ValueError(f"policy {name} failed with {type(error).__name__}") from None
 
 
 def _forget_watchers(report: TracebackException) -> None:

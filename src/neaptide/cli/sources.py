@@ -58,10 +58,11 @@ def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | N
     device = None if options.measure else device_of(options.device or DEFAULT_DEVICE)
     doing = "measuring" if options.measure else "estimating"
     with progress(f"{doing} {name}") as on_progress:
-        return _run_model(name, options, device, on_progress), device
+        return run_model(name, options, device, on_progress), device
 
 
-def _run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_progress: OnProgress) -> Trace:
+def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_progress: OnProgress) -> Trace:
+    """Estimate a model of the zoo for a device, or without one measure it here."""
     from neaptide import models
     from neaptide.capture import estimated, measured
     from neaptide.devices import pick_device

@@ -33,7 +33,7 @@ _COLOUR = {
     Kind.ACTIVATION: "#9cc3e0",
     Kind.TEMPORARY: "#d9796c",
 }
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 7.5,
     "axes.linewidth": 0.6,
@@ -52,12 +52,16 @@ _STYLE: dict[Any, Any] = {
 def save_figure(trace: Trace, path: Path) -> None:
     """Draw a trace's memory over time into a PNG, SVG or PDF file; ValueError if the name ends otherwise."""
     check_name(path)
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=_COLUMN_INCHES, layout="constrained")
         draw_profile(trace, figure.add_subplot())
         figure.legend(loc="outside lower center", ncols=4, handlelength=1.1, handleheight=0.8, columnspacing=1.0)
-        figure.savefig(path, dpi=300, metadata=undated)
+        figure.savefig(path, dpi=300, metadata=undated(path))
+
+
+def undated(path: Path) -> dict[str, None] | None:
+    """What keeps the date out of a file, so that the same figure gives the same bytes."""
+    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
 
 
 def check_name(path: Path) -> None:

@@ -21,7 +21,18 @@ def python(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, **options)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["profile", "--help"], ["bench", "--help"], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["profile", "--help"],
+        ["simulate", "--help"],
+        ["reproduce", "--help"],
+        ["bench", "--help"],
+        [],
+    ],
+)
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     program = (
         "import sys; from neaptide.cli import main; code = main(sys.argv[1:]);"
@@ -40,7 +51,7 @@ def test_the_version(run: Any) -> None:
 
 
 def test_help_names_the_commands_and_shows_how_scripts_are_given(run: Any) -> None:
-    assert {"profile", "bench"} <= set(run("--help").out.split())
+    assert {"profile", "simulate", "reproduce", "bench"} <= set(run("--help").out.split())
     text = run("profile", "--help").out
     assert "neaptide profile [OPTIONS] TARGET [ARGUMENTS...]" in text
     assert "neaptide profile --figure tide.pdf train.py --lr 0.1" in text

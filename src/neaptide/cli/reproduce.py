@@ -1,0 +1,52 @@
+"""`neaptide reproduce`: a paper's experiment on the paper's device, ours beside the published figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+Paper = Literal["zico", "salus", "herald", "wavelet"]
+
+
+def reproduce(
+    paper: Annotated[Paper | None, Parameter(help="zico, salus, herald or wavelet.")] = None,
+    /,
+    *,
+    device: Annotated[str | None, Parameter(help="Another device than the paper's: a name or a TOML file.")] = None,
+    seed: Annotated[int, Parameter(help="Of whatever is random.")] = 0,
+    figure: Annotated[Path | None, Parameter(help="Draw the figures into this directory.")] = None,
+    json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
+) -> int:
+    """Run a paper's experiment in virtual time and print ours beside the published figures."""
+    if paper is None:
+        raise ValueError("name a paper: zico, salus, herald or wavelet")
+    if figure is not None and figure.exists() and not figure.is_dir():
+        raise ValueError(f"{figure} is a file; name a directory for the figures")
+
+    from importlib import import_module
+
+    from neaptide.cli import console
+    from neaptide.cli.reproductions.laboratory import Laboratory
+    from neaptide.cli.sources import device_of
+    from neaptide.reporting.reproduction import print_reproduction, reproduction_values
+
+    experiment = import_module(f"neaptide.cli.reproductions.{paper}")
+    found = experiment.reproduce(Laboratory(device_of(device or experiment.DEVICE), seed))
+    out = console.stdout()
+    print_reproduction(found, out)
+    if figure is not None:
+        figure.mkdir(parents=True, exist_ok=True)
+        out.print()
+        for name, save in found.figures.items():
+            save(figure / name)
+            out.print(f"figure written to {figure / name}", soft_wrap=True)
+    if json:
+        import msgspec
+
+        from neaptide import __version__
+
+        values = {**reproduction_values(found), "seed": seed, "version": __version__}
+        print(msgspec.json.encode(values).decode())
+    return 0

@@ -1,0 +1,1 @@
+"""The papers' experiments on the papers' devices, one file each: `reproduce(Laboratory) -> Reproduction`."""

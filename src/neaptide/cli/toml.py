@@ -1,0 +1,78 @@
+"""Tables of a TOML file as structs; what is wrong in one is said with its line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+Given = TypeVar("Given", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the file something is said."""
+
+    file: str
+    text: str
+    table: str = ""  # such as job
+    index: int = 0
+    title: str = ""
+
+    @contextmanager
+    def blamed(self, *keys: str) -> Iterator[None]:
+        """Errors inside are about these keys of this table, and say so."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            raise ValueError(self.error(reason.removeprefix(f"{self.title}: "), *keys)) from None
+
+    def error(self, reason: str, *keys: str) -> str:
+        line = self._line(keys)
+        parts = [self.file, *([f"line {line}"] if line else []), *([self.title] if self.title else [])]
+        return f"{', '.join(parts)}: {reason}"
+
+    def _line(self, keys: tuple[str, ...]) -> int | None:
+        """The line that sets one of the keys, or else the one that opens the table."""
+        lines = self.text.splitlines()
+        starts = [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[\s*{self.table}\s*\]\]", line)]
+        if self.table and self.index >= len(starts):
+            return None  # written in another way that TOML knows
+        start = starts[self.index] + 1 if self.table else 0
+        for number, line in enumerate(lines[start:], start + 1):
+            if re.match(r"\s*\[", line) and not any(re.match(rf"\s*\[\s*{key}\s*\]", line) for key in keys):
+                break
+            if any(re.match(rf"\s*(\[\s*)?{re.escape(key)}\s*[=.\]]", line) for key in keys):
+                return number
+        return start or None
+
+
+def convert(tree: dict[str, Any], kind: type[Given], place: Place) -> Given:
+    """A struct from a table; ValueError with the key that is wrong and the line it is on."""
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        said = str(error).replace("`", "").replace(" | null", "")
+        reason, _, at = said.partition(" - at $.")
+        if unknown := re.fullmatch(r"Object contains unknown field (.+)", reason):
+            table = _table_at(kind, at)
+            near = difflib.get_close_matches(unknown[1], table.__struct_fields__, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(table.__struct_fields__)}"
+            raise ValueError(place.error(f"unknown key {unknown[1]!r}; {hint}", unknown[1], at)) from None
+        if missing := re.fullmatch(r"Object missing required field (.+)", reason):
+            raise ValueError(place.error(f"{missing[1]} is missing")) from None
+        key = re.split(r"[.\[]", at)[0]
+        raise ValueError(place.error(f"{at}: {reason[0].lower()}{reason[1:]}", key)) from None
+
+
+def _table_at(kind: type[msgspec.Struct], at: str) -> type[msgspec.Struct]:
+    """The struct that a key of another one holds."""
+    held = get_type_hints(kind).get(at)
+    inner = [each for each in get_args(held) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    return inner[0] if inner else kind

@@ -1,0 +1,128 @@
+"""Policies side by side, and the workload above them, as one reads them in a terminal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from builders import training_trace
+from neaptide.core.job import Job, JobKind
+from neaptide.core.units import GIB
+from neaptide.reporting.alike import alike, common_name
+from neaptide.reporting.comparison import Row, comparison_values, format_share, print_comparison
+from neaptide.reporting.workload import workload_table
+from neaptide.simulation import Submission
+from outcomes import JOBS, job, panel
+
+
+def printed(rows: list[Row], width: int = 100, colours: bool = False) -> str:
+    console = Console(
+        file=StringIO(), width=width, force_terminal=colours, color_system="standard" if colours else None
+    )
+    print_comparison(rows, console)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return file.getvalue()
+
+
+def test_a_row_per_policy_with_throughput_against_temporal() -> None:
+    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    lines = [line.split() for line in printed(rows).splitlines()]
+    assert lines[1][0] == "policy"
+    assert [line[:2] for line in lines[2:4]] == [["temporal", "1.00x"], ["zico", "2.00x"]]
+
+
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    text = printed([panel().row])
+    assert "stalls" in text
+    assert "SLO" not in text
+    assert "evic-" not in text
+    assert "makespan" not in text  # one job failed
+
+
+def test_failures_are_told() -> None:
+    assert "temporal: job b failed: out of memory" in printed([panel().row])
+
+
+def test_what_a_lowered_budget_does_is_explained() -> None:
+    row = panel().row
+    assert "what was held when it was lowered counts as over budget" in printed([row])
+    assert "lowered" not in printed([replace(row, metrics=replace(row.metrics, budget_changes=0))])
+
+
+def test_the_best_value_stands_out_and_so_does_an_excess() -> None:
+    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    text = printed(rows, colours=True)
+    assert re.search(r"\x1b\[32m *2\.00x", text)
+    assert not re.search(r"\x1b\[32m *1\.00x", text)
+    assert re.search(r"\x1b\[1;31m *1\.00 GiB", text)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_gets_several_tables_and_loses_nothing(width: int) -> None:
+    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    wide, narrow = printed(rows, 200), printed(rows, width)
+    assert max(map(len, narrow.splitlines()[:-1])) <= width
+    assert "…" not in narrow
+    assert {*wide.split()} == {*narrow.split()}
+
+
+def test_a_share_is_only_whole_when_nothing_is_missing() -> None:
+    assert (format_share(1.0), format_share(0.99999), format_share(0.995), format_share(0.5)) == (
+        "100%",
+        "99.99%",
+        "99.50%",
+        "50.0%",
+    )
+
+
+def test_a_program_gets_every_number() -> None:
+    (values,) = comparison_values([panel("temporal", 0.25).row])
+    assert (values["policy"], values["throughput"], values["normalised_progress"]) == ("temporal", 2.0, 0.5)
+    assert (values["peak_bytes"], values["over_budget_bytes"], values["refused"]) == (5 * GIB, GIB, 1)
+    assert [(each["name"], each["done"], each["failure"]) for each in values["jobs"]] == [
+        ("a", True, None),
+        ("b", False, "out of memory"),
+    ]
+
+
+def test_jobs_that_do_the_same_are_alike() -> None:
+    jobs = [job("a-1"), job("b", solo_ns=5), job("a-2")]
+    assert alike(jobs) == [[0, 2], [1]]
+    assert alike([JOBS[0], job("a", JobKind.INFERENCE)]) == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("names", "together"),
+    [
+        (["a"], "a"),
+        (["resnet50-1", "resnet50-2"], "2 x resnet50"),
+        (["resnet50-1", "resnet50-12"], "2 x resnet50"),
+        (["red", "blue"], "2 x red and others"),
+    ],
+)
+def test_copies_are_named_together(names: list[str], together: str) -> None:
+    assert common_name(names) == together
+
+
+def test_the_workload_says_what_each_job_needs() -> None:
+    trace = training_trace()
+    base = Job(name="a-1", trace=trace, iterations=5)
+    submissions = [
+        Submission(base),
+        Submission(replace(base, name="a-2", iterations=9), 2_000_000_000),
+        Submission(replace(base, name="s", iterations=None, kind=JobKind.INFERENCE), 0, (1, 2, 3)),
+        Submission(replace(base, name="t", iterations=None, trace=training_trace(asynchronous=False))),
+    ]
+    console = Console(file=StringIO(), width=100)
+    console.print(workload_table(submissions, console.width))
+    file = console.file
+    assert isinstance(file, StringIO)
+    rows = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    assert rows[1] == "2 x a tiny 4 100 B 157 B 8.01 ms 5-9 0-2 s"
+    assert rows[2] == "s tiny 4 100 B 157 B 8.01 ms 3 requests 0 s"
+    assert rows[3].endswith("until stopped 0 s")

@@ -1,0 +1,99 @@
+"""The event log on disk: lines of JSON that can be read back and judged again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from neaptide import __version__
+from neaptide.core import actions as act
+from neaptide.core import events as ev
+from neaptide.core.controller import Decided, Entry, Refused
+from neaptide.core.job import JobKind
+from neaptide.core.trace import Phase
+from neaptide.reporting.event_log import Header, log_lines, read_runs, write_log
+from neaptide.reporting.records import JobFacts
+
+HEADER = Header(
+    scenario="two.toml",
+    policy="zico",
+    seed=3,
+    device="V100-16GB",
+    budget_bytes=100,
+    end_ns=9,
+    jobs=(
+        JobFacts(
+            name="a", kind=JobKind.TRAINING, iterations=None, solo_ns=5, batch=1, persistent_bytes=1, peak_bytes=2
+        ),
+    ),
+)
+ENTRIES: tuple[Entry, ...] = (
+    ev.JobArrived(0, "a"),
+    ev.RequestArrived(0, "a"),
+    Decided(0, act.Admit("a", lane=1)),
+    Decided(0, act.Start("a")),
+    Decided(0, act.SetPlan("a", 1)),
+    Decided(0, act.SetGate("a", False)),
+    Decided(0, act.CapInFlight("a", None)),
+    Decided(0, act.MoveLane("a", 2)),
+    Decided(0, act.Suspend("a")),
+    Decided(0, act.Resume("a")),
+    Decided(1, act.WakeAt(8)),
+    Refused(1, act.Start("a"), "it is not ready"),
+    ev.PhaseEnded(2, "a", Phase.BACKWARD),
+    ev.IterationEnded(3, "a", 3, (0,)),
+    ev.JobStalled(4, "a"),
+    ev.JobEvicted(4, "a"),
+    ev.JobSuspended(5, "a"),
+    ev.JobResumed(6, "a"),
+    ev.BudgetChanged(7, 50),
+    ev.Woken(8),
+    ev.JobEnded(9, "a"),
+    ev.JobFailed(9, "a", "out of memory"),
+)
+
+
+def test_every_kind_of_event_and_action_is_here() -> None:
+    seen = {type(entry) for entry in ENTRIES} | {
+        type(entry.action) for entry in ENTRIES if isinstance(entry, Decided | Refused)
+    }
+    assert seen >= {*ev.Event.__subclasses__(), *act.Action.__subclasses__()}
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    write_log(path, [(HEADER, ENTRIES), (HEADER, ENTRIES[:1])])
+    first, second = read_runs(path)
+    assert (first.header, first.entries) == (HEADER, ENTRIES)
+    assert second.entries == ENTRIES[:1]
+
+
+def test_the_first_line_says_what_was_run() -> None:
+    said = json.loads(next(log_lines(HEADER, ENTRIES)))
+    wanted = {"log": "run", "format": 1, "version": __version__, "scenario": "two.toml", "policy": "zico", "seed": 3}
+    assert wanted.items() <= said.items()
+
+
+def test_a_phase_is_written_by_its_name() -> None:
+    line = list(log_lines(HEADER, [ev.PhaseEnded(2, "a", Phase.BACKWARD)]))[1]
+    assert line == b'{"event":"phase_ended","at_ns":2,"job":"a","phase":"backward"}'
+
+
+@pytest.mark.parametrize(
+    "line", ["", "3", "{}", '{"event":"unheard_of"}', '{"event":"job_arrived"}', '{"log":"decided"}']
+)
+def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    write_log(path, [(HEADER, ENTRIES[:1])])
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 3: not an entry of an event log"):
+        read_runs(path)
+
+
+def test_entries_before_a_header_are_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"event":"job_arrived","at_ns":0,"job":"a"}\n')
+    with pytest.raises(ValueError, match="line 1"):
+        read_runs(path)
