@@ -151,7 +151,8 @@ def _report(
             "Trials gain by PACK what a trial leaves of the device: superres and resnet50 fill it in our estimates, "
             "where their programs wait for input and for the framework.",
             "Our instances that serve need little besides their weights, since PyTorch frees what a layer no longer "
-            "needs: so they are run again with the published bytes (their sums; how they are spread is ours).",
+            "needs: so they are run again with the published bytes (their sums; how they are spread is ours, and "
+            "how many MPS holds depends on it and on the order in which they come).",
         ),
         figures={
             "salus-100-jobs.png": partial(

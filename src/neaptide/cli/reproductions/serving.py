@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from random import Random
 
 import numpy as np
 
@@ -137,6 +138,7 @@ def _serve(laboratory: Laboratory, bytes_of: str, traces: Sequence[Trace]) -> Se
             job = Job(name=f"{model}-{copy}", trace=trace, kind=JobKind.INFERENCE)
             times_ns = poisson(per_second, laboratory.seed * 1000 + len(submissions))
             submissions.append(Submission(job, 0, tuple(islice(times_ns, REQUESTS))))
+    Random(laboratory.seed).shuffle(submissions)  # how many fit side by side depends on who comes first
     memory_bytes = laboratory.device.memory_bytes
     facts = facts_of(each.job for each in submissions)
     with progress("simulating instances that serve") as on_progress:
