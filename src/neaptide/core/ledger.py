@@ -140,7 +140,7 @@ class Ledger:
         account.share_ns += account.profile.solo_ns
         account.busy_ns += event.took_ns
         for name in account.met:
-            account.beside[name] = event.took_ns / max(account.profile.solo_ns, 1)
+            account.beside[name] = max(event.took_ns, 1) / account.profile.solo_ns  # of empty iterations, too
         account.met.clear()
 
     # --- actions

@@ -98,3 +98,10 @@ def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() 
     do(made, 0, Admit("a"), Admit("b"), Start("a"), Suspend("b"))
     made.apply(JobEvicted(1, "a"))
     assert (seen(made, "a").evicted, seen(made, "b").evicted) == (True, False)
+
+
+def test_a_slowdown_is_above_zero_even_when_an_iteration_took_no_time() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Start("a"), Start("b"))
+    made.apply(IterationEnded(0, "a", 0))
+    assert seen(made, "a").beside["b"] > 0
