@@ -167,6 +167,55 @@ TEST(renew_keeps_the_tokens_until_somebody_waits) {
   other.join();
 }
 
+TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
+  constexpr std::uint64_t kTurn_ns = 1'000'000'000;
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane elder(member);
+  SmLane younger(member);
+  CHECK(elder.acquire(1));
+  CHECK(younger.acquire(1));
+  std::atomic<bool> had_it{false};
+  std::thread other([&] {
+    SmLane mine(member);
+    CHECK(mine.acquire(1));
+    had_it = true;
+  });
+  CHECK(eventually([&] { return queued(*board) == 3; }));
+  CHECK(elder.renew(1, kTurn_ns));  // both have now seen who waits
+  CHECK(younger.renew(1, kTurn_ns));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kTurn_ns));
+  CHECK(younger.renew(1, kTurn_ns));
+  CHECK(!had_it);
+  std::thread again([&] { CHECK(!elder.renew(1, kTurn_ns)); });  // it stands in line now, unless the other is done
+  CHECK(eventually([&] { return had_it.load(); }));
+  other.join();
+  again.join();
+}
+
+TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
+  constexpr std::uint64_t kTurn_ns = 50'000'000;
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {kMiB, 2});
+  board->set_patience(std::chrono::hours(1));
+  Member member(board, "job");
+  SmLane elder(member);
+  SmLane younger(member);
+  CHECK(elder.acquire(1));
+  CHECK(younger.acquire(1));
+  std::thread other([&] {
+    SmLane mine(member);
+    CHECK(mine.acquire(1));
+  });
+  CHECK(eventually([&] { return queued(*board) == 3; }));
+  CHECK(younger.renew(1, kTurn_ns));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kTurn_ns));
+  CHECK(!younger.renew(1, kTurn_ns));
+  other.join();
+}
+
 TEST(never_more_tokens_than_sms_and_no_wake_up_is_lost) {
   for (const std::uint32_t sms : {1U, 2U, 5U}) {
     TemporaryPath path;

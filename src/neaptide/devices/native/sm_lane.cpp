@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "board_layout.h"
 #include "board_lock.h"
@@ -59,7 +60,6 @@ bool SmLane::acquire(std::uint32_t width, Deadline deadline) {
     throw std::invalid_argument("a kernel of width " + std::to_string(width) + " on a device of " +
                                 std::to_string(board.sms.load()) + " SMs");
   if (held() > 0) throw std::logic_error("the lane holds SM tokens already");
-  turn_began_ns_ = 0;
   for (;;) {
     const std::uint64_t ticket = enqueue(width);
     if (my_turn(ticket, width) && held() > 0) return true;
@@ -142,19 +142,19 @@ void SmLane::release() {
 }
 
 bool SmLane::renew(std::uint32_t width, std::uint64_t turn_ns) {
-  if (held() == width) {
-    if (!any_lane_waits(member_.board().layout())) {
-      turn_began_ns_ = 0;
-      return true;
-    }
-    // The turn's clock starts when somebody is first seen waiting, so that nobody waits longer than one turn.
-    const std::uint64_t now = turn_ns > 0 ? now_ns() : 0;
-    if (turn_began_ns_ == 0) turn_began_ns_ = now;
-    if (now - turn_began_ns_ < turn_ns) return true;
-  }
+  if (held() == width && (!any_lane_waits(member_.board().layout()) || turn_lasts(turn_ns))) return true;
   release();
   acquire(width);
   return false;
+}
+
+bool SmLane::turn_lasts(std::uint64_t turn_ns) {
+  if (turn_ns == 0) return false;
+  const auto [first, served_by_elders] =
+      first_in_line(member_.board().layout(), LaneWord::unpack(lane_->word.load()).ticket);
+  const std::uint64_t now = now_ns();
+  if (first != std::exchange(first_in_line_, first)) seen_there_ns_ = now;
+  return now - seen_there_ns_ < (served_by_elders ? 2 * turn_ns : turn_ns);
 }
 
 std::uint32_t SmLane::held() const {

@@ -29,9 +29,10 @@ class SmLane {
   bool acquire(std::uint32_t width, Deadline deadline = Deadline::max());
   /// Gives the tokens back and wakes those whose turn it is. Without tokens: does nothing.
   void release();
-  /// Ends one kernel and begins the next: keeps the tokens when the width is the same and either nobody waits or the
-  /// turn is younger than `turn_ns`; otherwise release() and acquire(). True when it kept them. Saves the handover for
-  /// short kernels; with turn_ns = 0 the order is strictly first come, first served.
+  /// Ends one kernel and begins the next: keeps the tokens when the width is the same and nobody has been first in line
+  /// for `turn_ns`, or for twice that when those who run longer can make room for it; otherwise release() and
+  /// acquire(). True when it kept them. Saves the handover for short kernels, and two handovers where one is enough;
+  /// with turn_ns = 0 the order is strictly first come, first served.
   bool renew(std::uint32_t width, std::uint64_t turn_ns = 0);
 
   /// Tokens held by this lane; 0 after a stop (SIGSTOP) in which others took them over. Changes nothing.
@@ -43,12 +44,14 @@ class SmLane {
   std::uint64_t enqueue(std::uint32_t width);
   bool my_turn(std::uint64_t ticket, std::uint32_t width) const;
   bool spin_for_turn(std::uint64_t ticket, std::uint32_t width);
+  bool turn_lasts(std::uint64_t turn_ns);
   Turn wait_for_turn(std::uint64_t ticket, std::uint32_t width, Deadline deadline);
 
   Member& member_;
   LaneLayout* lane_ = nullptr;
   std::uint32_t index_ = 0;
-  std::uint64_t turn_began_ns_ = 0;  // 0: nobody seen waiting yet
+  std::uint64_t first_in_line_ = 0;  // the ticket last seen there
+  std::uint64_t seen_there_ns_ = 0;  // and since when
   std::uint32_t spin_ns_ = 5'000;
   bool cores_for_all_ = false;
 };

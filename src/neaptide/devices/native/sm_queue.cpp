@@ -75,6 +75,17 @@ void wake_ready_lanes(BoardLayout& board) {
 
 bool any_lane_waits(const BoardLayout& board) { return width_before(board, kNoTicket) > board.sms.load(); }
 
+FirstInLine first_in_line(const BoardLayout& board, std::uint64_t running_ticket) {
+  QueueView queue(board);
+  const std::uint32_t sms = board.sms.load();
+  Queued* const first = queue.running_end(sms);
+  if (first == queue.end()) return {};
+  std::uint32_t free = sms;
+  for (const Queued* entry = queue.begin(); entry != first; ++entry)
+    if (entry->word.ticket >= running_ticket) free -= entry->word.width;
+  return {first->word.ticket, free >= first->word.width};
+}
+
 bool any_sm_free(const BoardLayout& board) { return width_before(board, kNoTicket) < board.sms.load(); }
 
 bool pass_stopped_lanes(BoardLayout& board, std::uint64_t ticket) {

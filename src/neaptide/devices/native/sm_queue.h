@@ -43,6 +43,13 @@ std::uint32_t width_before(const BoardLayout& board, std::uint64_t ticket);
 void wake_ready_lanes(BoardLayout& board);
 /// Whether a request in the queue has to wait for its turn.
 bool any_lane_waits(const BoardLayout& board);
+
+/// The head of the line, as a running request sees it.
+struct FirstInLine {
+  std::uint64_t ticket = 0;       // 0: nobody waits
+  bool served_by_elders = false;  // the tokens of the requests that run longer are enough for it
+};
+FirstInLine first_in_line(const BoardLayout& board, std::uint64_t running_ticket);
 /// Whether an SM is left that no request runs on or waits for.
 bool any_sm_free(const BoardLayout& board);
 /// Takes a stopped process's lanes before `ticket` out of the queue, and reports whether one belongs to a dead process.
