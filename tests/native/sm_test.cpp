@@ -195,6 +195,27 @@ TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
   again.join();
 }
 
+TEST(a_narrow_kernel_keeps_what_would_not_help_the_first_in_line) {
+  constexpr std::uint64_t kHour_ns = 3'600'000'000'000;
+  for (const std::uint32_t wanted : {1U, 2U}) {
+    TemporaryPath path;
+    auto board = Board::open_or_create(path, {kMiB, 2});
+    board->set_patience(std::chrono::hours(1));
+    Member member(board, "job");
+    SmLane lane(member);
+    CHECK(lane.acquire(2));
+    std::thread other([&] {
+      SmLane mine(member);
+      CHECK(mine.acquire(wanted));
+    });
+    CHECK(eventually([&] { return queued(*board) == 2; }));
+    CHECK_EQUAL(lane.renew(1, kHour_ns), wanted == 2);
+    CHECK_EQUAL(lane.held(), wanted);
+    lane.release();
+    other.join();
+  }
+}
+
 TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
   constexpr std::uint64_t kTurn_ns = 50'000'000;
   TemporaryPath path;

@@ -142,19 +142,22 @@ void SmLane::release() {
 }
 
 bool SmLane::renew(std::uint32_t width, std::uint64_t turn_ns) {
-  if (held() == width && (!any_lane_waits(member_.board().layout()) || turn_lasts(turn_ns))) return true;
+  const std::uint32_t tokens = held();
+  if (tokens == width && !any_lane_waits(member_.board().layout())) return true;
+  if (tokens >= width && turn_lasts(tokens - width, turn_ns)) return true;
   release();
   acquire(width);
   return false;
 }
 
-bool SmLane::turn_lasts(std::uint64_t turn_ns) {
+bool SmLane::turn_lasts(std::uint32_t spare, std::uint64_t turn_ns) {
   if (turn_ns == 0) return false;
-  const auto [first, served_by_elders] =
-      first_in_line(member_.board().layout(), LaneWord::unpack(lane_->word.load()).ticket);
+  const std::uint64_t mine = LaneWord::unpack(lane_->word.load()).ticket;
+  const FirstInLine first = first_in_line(member_.board().layout(), mine);
+  if (spare >= first.lacks) return false;
   const std::uint64_t now = now_ns();
-  if (first != std::exchange(first_in_line_, first)) seen_there_ns_ = now;
-  return now - seen_there_ns_ < (served_by_elders ? 2 * turn_ns : turn_ns);
+  if (first.ticket != std::exchange(first_in_line_, first.ticket)) seen_there_ns_ = now;
+  return now - seen_there_ns_ < (first.served_by_elders ? 2 * turn_ns : turn_ns);
 }
 
 std::uint32_t SmLane::held() const {

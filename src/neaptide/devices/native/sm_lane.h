@@ -29,10 +29,10 @@ class SmLane {
   bool acquire(std::uint32_t width, Deadline deadline = Deadline::max());
   /// Gives the tokens back and wakes those whose turn it is. Without tokens: does nothing.
   void release();
-  /// Ends one kernel and begins the next: keeps the tokens when the width is the same and nobody has been first in line
-  /// for `turn_ns`, or for twice that when those who run longer can make room for it; otherwise release() and
-  /// acquire(). True when it kept them. Saves the handover for short kernels, and two handovers where one is enough;
-  /// with turn_ns = 0 the order is strictly first come, first served.
+  /// Ends one kernel and begins the next: keeps the tokens while nobody has been first in line for `turn_ns`, or for
+  /// twice that when those who run longer can make room for it; otherwise release() and acquire(). A narrower kernel
+  /// keeps them too, as long as those it could spare would not be enough for the first in line. True when it kept them.
+  /// Saves handovers where they gain nothing; with turn_ns = 0 the order is strictly first come, first served.
   bool renew(std::uint32_t width, std::uint64_t turn_ns = 0);
 
   /// Tokens held by this lane; 0 after a stop (SIGSTOP) in which others took them over. Changes nothing.
@@ -44,7 +44,7 @@ class SmLane {
   std::uint64_t enqueue(std::uint32_t width);
   bool my_turn(std::uint64_t ticket, std::uint32_t width) const;
   bool spin_for_turn(std::uint64_t ticket, std::uint32_t width);
-  bool turn_lasts(std::uint64_t turn_ns);
+  bool turn_lasts(std::uint32_t spare, std::uint64_t turn_ns);
   Turn wait_for_turn(std::uint64_t ticket, std::uint32_t width, Deadline deadline);
 
   Member& member_;

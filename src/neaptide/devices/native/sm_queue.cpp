@@ -81,9 +81,13 @@ FirstInLine first_in_line(const BoardLayout& board, std::uint64_t running_ticket
   Queued* const first = queue.running_end(sms);
   if (first == queue.end()) return {};
   std::uint32_t free = sms;
-  for (const Queued* entry = queue.begin(); entry != first; ++entry)
-    if (entry->word.ticket >= running_ticket) free -= entry->word.width;
-  return {first->word.ticket, free >= first->word.width};
+  std::uint32_t elders = 0;
+  for (const Queued* entry = queue.begin(); entry != first; ++entry) {
+    free -= entry->word.width;
+    if (entry->word.ticket < running_ticket) elders += entry->word.width;
+  }
+  const std::uint32_t lacks = first->word.width - free;
+  return {first->word.ticket, lacks, elders >= lacks};
 }
 
 bool any_sm_free(const BoardLayout& board) { return width_before(board, kNoTicket) < board.sms.load(); }

@@ -47,6 +47,7 @@ bool any_lane_waits(const BoardLayout& board);
 /// The head of the line, as a running request sees it.
 struct FirstInLine {
   std::uint64_t ticket = 0;       // 0: nobody waits
+  std::uint32_t lacks = 0;        // tokens, besides those that are free
   bool served_by_elders = false;  // the tokens of the requests that run longer are enough for it
 };
 FirstInLine first_in_line(const BoardLayout& board, std::uint64_t running_ticket);
