@@ -77,6 +77,47 @@ TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
   CHECK_EQUAL(board->snapshot().slots[1].wanted_bytes, 0U);
 }
 
+TEST(a_younger_iteration_leaves_what_an_older_one_is_foreseen_to_need) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member older(board, "older"), younger(board, "younger"), idle(board, "idle");
+  older.begin_iteration();
+  younger.begin_iteration();
+  older.set_foreseen(7 * kMiB);
+  younger.set_foreseen(9 * kMiB);
+  CHECK(older.try_take(2 * kMiB) == Lease::granted);
+  CHECK(idle.try_take(4 * kMiB) == Lease::reserved);  // no iteration: younger than all
+  CHECK(younger.try_take(4 * kMiB) == Lease::reserved);
+  CHECK(younger.try_take(3 * kMiB) == Lease::granted);
+  CHECK(older.try_take(5 * kMiB) == Lease::granted);
+  older.give(4 * kMiB);
+  CHECK(younger.try_take(1) == Lease::reserved);  // it may come to need them again
+  std::thread waiter([&] { CHECK(younger.take(2 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  older.set_foreseen(5 * kMiB);
+  waiter.join();
+  std::thread last([&] { CHECK(younger.take(2 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  older.end_iteration();
+  last.join();
+  CHECK_EQUAL(board->high_water_bytes(), 10 * kMiB);
+}
+
+TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member older(board, "older"), younger(board, "younger");
+  older.begin_iteration();
+  younger.begin_iteration();
+  older.set_foreseen(10 * kMiB);
+  std::thread waiter([&] { CHECK(younger.take(6 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+  board->forget_foreseen(older.slot());
+  waiter.join();
+}
+
 TEST(the_oldest_iteration_has_the_first_claim) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, {10 * kMiB, 1});

@@ -131,4 +131,9 @@ void Board::set_request(std::uint32_t slot, Request request) {
   control(slot, [=](SlotLayout& words) { words.request.store(request); });
 }
 
+void Board::forget_foreseen(std::uint32_t slot) {
+  control(slot, [](SlotLayout& words) { words.foreseen.store(0); });
+  wake_memory_waiters(layout());
+}
+
 }  // namespace neaptide

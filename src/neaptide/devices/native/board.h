@@ -120,6 +120,8 @@ class Board {
   void set_inflight_cap(std::uint32_t slot, std::uint32_t kernels);
   void set_ceiling(std::uint32_t slot, std::uint64_t bytes);
   void set_request(std::uint32_t slot, Request request);
+  /// No bytes are kept for the slot's iteration any more, whatever was foreseen: it does not come along.
+  void forget_foreseen(std::uint32_t slot);
 
   /// How long a sleeper of this process sleeps before it looks for itself whether those it waits for have died or been
   /// stopped; wake-ups do not depend on it. For tests: the default is right otherwise.

@@ -33,11 +33,20 @@ std::uint64_t claimed(const BoardLayout& board, const SlotLayout& slot) {
   return held <= capacity && wanted <= capacity - held ? wanted : 0;
 }
 
+/// Bytes that are kept for a slot from younger ones: what it waits for, or what its iteration is foreseen to take yet.
+/// So the oldest iteration can always end, the next one after it, and so on: nobody waits for ever (a banker's rule).
+std::uint64_t due(const BoardLayout& board, const SlotLayout& slot) {
+  const std::uint64_t wanted = claimed(board, slot);
+  if (slot.age.load() == kNoIteration) return wanted;
+  const std::uint64_t foreseen = std::min(slot.foreseen.load(), board.capacity.load()), held = slot.held.load();
+  return std::max(wanted, foreseen - std::min(foreseen, held));
+}
+
 std::uint64_t reserved_before(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
-    const std::uint64_t wanted = claimed(board, board.slots[index]);
-    if (wanted > 0 && index != slot && board.slots[index].claim.load() < claim) bytes += wanted;
+    const SlotLayout& other = board.slots[index];
+    if (index != slot && claim_of(other) < claim) bytes += due(board, other);
   }
   return bytes;
 }
@@ -46,13 +55,13 @@ std::uint64_t reserved_before(const BoardLayout& board, std::uint32_t slot, std:
 
 std::uint64_t claim_of(const SlotLayout& slot) { return slot.wanted.load() > 0 ? slot.claim.load() : slot.age.load(); }
 
-std::vector<std::uint32_t> waiters_before(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {
-  std::vector<std::uint32_t> waiters;
+std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {
+  std::vector<std::uint32_t> elders;
   for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
     const SlotLayout& other = board.slots[index];
-    if (index != slot && claimed(board, other) > 0 && other.claim.load() < claim) waiters.push_back(index);
+    if (index != slot && claim_of(other) < claim && due(board, other) > 0) elders.push_back(index);
   }
-  return waiters;
+  return elders;
 }
 
 Lease take_lease(BoardLayout& board, std::uint32_t index, std::uint64_t bytes) {

@@ -13,14 +13,14 @@ namespace neaptide {
 /// Claim of a waiter that must not hold others up: it is stopped.
 inline constexpr std::uint64_t kDemoted = ~std::uint64_t{0};
 
-/// Takes bytes for a slot if capacity, its ceiling and older waiters allow; all or nothing. Lock-free.
+/// Takes bytes for a slot if capacity, its ceiling and older iterations allow; all or nothing. Lock-free.
 Lease take_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
 /// Gives bytes back and wakes who can use them; false, changing nothing, when the slot holds fewer. Lock-free.
 bool give_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
 /// Wakes the memory waiters whose bytes are there, oldest first, as far as the free bytes reach.
 void wake_memory_waiters(BoardLayout& board);
-/// Waiters with a claim before `claim`, other than `slot`.
-std::vector<std::uint32_t> waiters_before(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim);
+/// Slots other than `slot` that come before `claim` and for which bytes are kept.
+std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim);
 /// A slot's place among claims: its waiting claim, or the age of its iteration.
 std::uint64_t claim_of(const SlotLayout& slot);
 

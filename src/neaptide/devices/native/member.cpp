@@ -40,6 +40,7 @@ void prepare(SlotLayout& slot, const std::string& job) {
   slot.claim.store(kDemoted);
   slot.age.store(kNoIteration);
   slot.needed.store(0);
+  slot.foreseen.store(0);
   slot.iteration.store(0);
   slot.launched.store(0);
   slot.done.store(0);
@@ -123,7 +124,20 @@ std::uint64_t Member::begin_iteration() {
   return words().iteration.fetch_add(1);
 }
 
-void Member::end_iteration() { words().age.store(kNoIteration); }
+void Member::end_iteration() {
+  words().age.store(kNoIteration);
+  set_foreseen(0);
+}
+
+void Member::set_foreseen(std::uint64_t bytes) {
+  if (words().foreseen.exchange(bytes) > bytes && others_wait()) wake_memory_waiters(board_->layout());
+}
+
+void Member::demote_claim() {
+  words().claim.store(kDemoted);
+  wake_memory_waiters(board_->layout());
+}
+
 void Member::set_state(JobState state) { words().state.store(state); }
 void Member::publish_needed(std::uint64_t bytes) { words().needed.store(bytes, std::memory_order_relaxed); }
 void Member::count_launched(std::uint64_t kernels) { words().launched.fetch_add(kernels, std::memory_order_relaxed); }
@@ -189,10 +203,12 @@ bool LeaseClaim::wait(std::uint32_t epoch, Deadline deadline) {
   reap_dead(board, member_.board().path(), Patience::skip_when_locked);
   futex_wait(slot.memory_epoch, epoch, std::min(deadline, now + member_.board().patience()), Reach::all_processes);
   if (slot.memory_epoch.load() == epoch) {
-    // Nothing came for long: do not let a stopped process's claim keep bytes from those that run.
-    for (const std::uint32_t waiter : waiters_before(board, member_.slot(), claim_of(slot))) {
-      SlotLayout& other = board.slots[waiter];
-      if (probe({other.pid.load(), other.start_time.load()}) == ProcessState::stopped) other.claim.store(kDemoted);
+    // Nothing came for long: do not let a stopped process keep bytes from those that run.
+    for (const std::uint32_t elder : elders_of(board, member_.slot(), claim_of(slot))) {
+      SlotLayout& other = board.slots[elder];
+      if (probe({other.pid.load(), other.start_time.load()}) != ProcessState::stopped) continue;
+      other.claim.store(kDemoted);
+      other.foreseen.store(0);
     }
   }
   return true;

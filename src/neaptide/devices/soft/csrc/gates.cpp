@@ -1,11 +1,14 @@
 #include "gates.h"
 
+#include <utility>
+
 #include "blocking.h"
 
 namespace neaptide::soft {
 
 namespace {
 thread_local int launch_depth = 0;
+thread_local bool outside = false;  // the launch on this thread stands still
 }  // namespace
 
 void Gates::set(std::uint32_t bit, bool closed) {
@@ -88,12 +91,14 @@ LaunchScope::~LaunchScope() {
   if (--launch_depth == 0) gates_.leave();
 }
 
-OutsideLaunch::OutsideLaunch(Gates& gates) : gates_(gates) {
-  if (launch_depth > 0) gates_.leave();
+OutsideLaunch::OutsideLaunch(Gates& gates) : gates_(gates), leaves_(launch_depth > 0 && !std::exchange(outside, true)) {
+  if (leaves_) gates_.leave();
 }
 
 OutsideLaunch::~OutsideLaunch() {
-  if (launch_depth > 0) gates_.enter();
+  if (!leaves_) return;
+  outside = false;
+  gates_.enter();
 }
 
 }  // namespace neaptide::soft

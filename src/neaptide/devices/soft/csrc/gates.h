@@ -70,7 +70,8 @@ class LaunchScope {
   Gates& gates_;
 };
 
-/// The launch on this thread stands still (it waits for memory): for quiesce() it does not count.
+/// The launch on this thread stands still (it waits for memory): for quiesce() it does not count. Inside another one
+/// it does nothing: a thread that moves its own process out must not answer that request again.
 class OutsideLaunch {
  public:
   explicit OutsideLaunch(Gates& gates);
@@ -80,6 +81,7 @@ class OutsideLaunch {
 
  private:
   Gates& gates_;
+  const bool leaves_;
 };
 
 }  // namespace neaptide::soft

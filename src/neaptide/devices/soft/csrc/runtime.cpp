@@ -146,6 +146,7 @@ void Runtime::make_room(Request request) {
     member_.finish_request(request);
     throw;
   }
+  member_.demote_claim();  // a thread that waits for memory may be at the gate with its claim
   member_.set_state(request == Request::evict ? JobState::evicted : JobState::suspended);
   member_.finish_request(request);
   auto answer = Request::none;
