@@ -71,6 +71,13 @@ def test_what_remains_is_the_future_with_now_as_its_zero(curve: MemoryCurve, now
         assert (left.start_ns, left.end_ns) == (max(0, curve.start_ns - now_ns), curve.end_ns - now_ns)
 
 
+@given(curves(), st.integers(-20, 55))
+def test_the_step_at_a_time_and_the_highest_from_it_on(curve: MemoryCurve, time_ns: int) -> None:
+    step = curve.step_at(time_ns)
+    assert step == sum(edge <= time_ns for edge in curve.edges_ns.tolist()) - 1
+    assert curve.remaining_peak(time_ns) == max((level(curve, later) for later in GRID if later >= time_ns), default=0)
+
+
 @given(curves(max_level=2))
 def test_a_merged_curve_is_the_same_function_in_the_fewest_steps(curve: MemoryCurve) -> None:
     merged = curve.merged()

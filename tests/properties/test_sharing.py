@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,11 @@ from neaptide.core.controller import Refused
 from neaptide.core.device import find_device
 from neaptide.core.events import IterationEnded, JobEnded, JobEvicted, JobStalled
 from neaptide.core.job import Job, JobKind
+from neaptide.core.policy import Policy
 from neaptide.core.profile import Profile
+from neaptide.core.trace import Trace
 from neaptide.policies import POLICIES
+from neaptide.policies.salus import Order, Salus
 from neaptide.simulation import Outcome, Submission, simulate
 from tides import MIB, tide
 
@@ -44,6 +49,17 @@ def submissions(draw: st.DrawFn, number: int) -> Submission:
     )
     gaps = draw(st.lists(st.integers(0, 80), min_size=1, max_size=8)) if inference else []
     return Submission(job, arrives_ns, tuple(arrives_ns + sum(gaps[: n + 1]) * 1_000_000 for n in range(len(gaps))))
+
+
+@st.composite
+def training(draw: st.DrawFn) -> Trace:
+    return tide(
+        ops=draw(st.integers(3, 30)),
+        seconds=draw(st.integers(2, 60)) / 1000,
+        persistent=draw(st.integers(1, 200)) * MIB,
+        ephemeral=draw(st.integers(1, 900)) * MIB,
+        fill=draw(st.sampled_from([0.2, 0.6, 1.0])),
+    )
 
 
 @st.composite
@@ -102,4 +118,43 @@ def test_every_job_ends_when_the_budget_shrinks_and_grows_again(
     smaller = least + (budget_bytes - least) * share // 8
     changes = [(at_ms * 1_000_000, smaller), ((at_ms + back_ms) * 1_000_000, budget_bytes)]
     outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name), budget_changes=changes)
+    assert {e.job for e in outcome.entries if isinstance(e, JobEnded)} == {each.job.name for each in jobs}
+
+
+@st.composite
+def restless_scenes(draw: st.DrawFn) -> tuple[list[Submission], int, list[tuple[int, int]]]:
+    """A scene whose budget changes up to four times, also to less than a job needs; in the end it is enough for any."""
+    jobs, budget_bytes = draw(scenes())
+    peaks = [Profile.of(each.job.trace).peak_bytes for each in jobs]
+    low, enough, high = max(peaks) // 2, max(peaks), sum(peaks)
+    gaps = draw(st.lists(st.integers(1, 120), min_size=1, max_size=4))
+    amounts = [low + (high - low) * draw(st.integers(0, 8)) // 8 for _ in gaps[1:]]
+    amounts.append(enough + (high - enough) * draw(st.sampled_from([0, 0, 1, 4, 8])) // 8)
+    return jobs, budget_bytes, [(sum(gaps[: n + 1]) * 1_000_000, amount) for n, amount in enumerate(amounts)]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "zico", "neaptide"])
+@given(scene=restless_scenes())
+@settings(max_examples=40)
+def test_every_job_ends_however_the_budget_changes(
+    name: str, scene: tuple[list[Submission], int, list[tuple[int, int]]]
+) -> None:
+    jobs, budget_bytes, changes = scene
+    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name), budget_changes=changes)
+    assert {e.job for e in outcome.entries if isinstance(e, JobEnded)} == {each.job.name for each in jobs}
+
+
+IMPATIENT = [Salus(order, short_ns=50_000_000) for order in Order if order is not Order.FIFO]
+
+
+@pytest.mark.parametrize("policy", [*IMPATIENT, POLICIES.make("neaptide")], ids=lambda policy: policy.name)
+@given(scene=restless_scenes(), endless=training(), arrives_ms=st.integers(0, 100))
+@settings(max_examples=20)
+def test_every_job_that_has_an_end_ends_beside_an_endless_one_however_the_budget_changes(
+    policy: Policy, scene: tuple[list[Submission], int, list[tuple[int, int]]], endless: Trace, arrives_ms: int
+) -> None:
+    jobs, budget_bytes, changes = scene
+    equal = [Submission(replace(each.job, priority=0), each.arrives_ns, each.requests_ns) for each in jobs]
+    without_end = Submission(Job(name="endless", trace=endless), arrives_ms * 1_000_000)
+    outcome = simulate([*equal, without_end], V100, budget_bytes, policy, budget_changes=changes, until_ns=30 * 10**9)
     assert {e.job for e in outcome.entries if isinstance(e, JobEnded)} == {each.job.name for each in jobs}

@@ -52,6 +52,10 @@ class Controller:
         self._engine = engine
         self._note = note
 
+    @property
+    def policy_name(self) -> str:
+        return self._policy.name
+
     def run(self) -> None:
         """Until nothing can happen any more."""
         while (event := self._engine.next_event()) is not None:

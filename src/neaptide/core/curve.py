@@ -6,8 +6,9 @@ everywhere. Outside its span a curve is zero: what a job holds between iteration
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ class MemoryCurve:
 
     edges_ns: Integers
     bytes: Integers
+    # The edges, and the highest level from each on, as plain numbers: there a single time is found far sooner.
+    _plain: tuple[list[int], list[int]] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         edges, levels = _whole(self.edges_ns), _whole(self.bytes)
@@ -36,6 +39,7 @@ class MemoryCurve:
         edges.flags.writeable = levels.flags.writeable = False
         object.__setattr__(self, "edges_ns", edges)
         object.__setattr__(self, "bytes", levels)
+        object.__setattr__(self, "_plain", None)
 
     @classmethod
     def _trusted(cls, edges: Integers, levels: Integers) -> MemoryCurve:
@@ -94,6 +98,22 @@ class MemoryCurve:
         times = np.asarray(times_ns, dtype=np.int64)
         around = np.concatenate(((0,), self.bytes, (0,)))
         return around[self.edges_ns.searchsorted(times, side="right")]
+
+    def _numbers(self) -> tuple[list[int], list[int]]:
+        if self._plain is None:
+            highest: list[int] = np.maximum.accumulate(self.bytes[::-1])[::-1].tolist()
+            object.__setattr__(self, "_plain", (self.edges_ns.tolist(), [*highest, 0]))
+        assert self._plain is not None
+        return self._plain
+
+    def step_at(self, time_ns: int) -> int:
+        """The index of the step at this time; -1 before the first, and the number of steps after the last."""
+        return bisect_right(self._numbers()[0], time_ns) - 1
+
+    def remaining_peak(self, time_ns: int) -> int:
+        """The highest level from this time on; after the end it is zero."""
+        edges, highest = self._numbers()
+        return highest[max(bisect_right(edges, time_ns) - 1, 0)]
 
     def shift(self, delay_ns: int) -> MemoryCurve:
         """The same curve, later by `delay_ns`."""
@@ -207,7 +227,7 @@ def total_remaining(curves: Sequence[MemoryCurve], times_ns: Sequence[int]) -> M
     """The sum of what remains of each curve from its own time on, with that time as zero; None when nothing does."""
     edges, levels = [], []
     for curve, time_ns in zip(curves, times_ns, strict=True):
-        first = int(curve.edges_ns.searchsorted(time_ns, side="right")) - 1
+        first = curve.step_at(time_ns)
         if first >= curve.bytes.size:
             continue
         left = curve.edges_ns[max(first, 0) :] - time_ns
@@ -230,7 +250,8 @@ def _summed(edges: Sequence[Integers], levels: Sequence[Integers]) -> MemoryCurv
     order = times.argsort(kind="stable")
     sorted_times, sums = times[order], changes[order].cumsum()
     # Of the changes at one time, the last: there the sum is whole.
-    last = np.append(sorted_times[1:] != sorted_times[:-1], True)
+    last = np.ones(times.size, dtype=np.bool_)
+    np.not_equal(sorted_times[1:], sorted_times[:-1], out=last[:-1])
     return MemoryCurve._trusted(sorted_times[last], sums[last][:-1])
 
 

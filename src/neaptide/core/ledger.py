@@ -16,6 +16,7 @@ from neaptide.core import events as ev
 from neaptide.core.engine import Observation
 from neaptide.core.job import LEGAL, Job, JobKind, JobState
 from neaptide.core.profile import Profile
+from neaptide.core.trace import Trace
 from neaptide.core.units import format_bytes
 from neaptide.core.view import JobView, View
 
@@ -77,13 +78,32 @@ class Ledger:
         self.budget_bytes = budget_bytes
         self._oversubscribes = oversubscribes
         profile_of = lru_cache(maxsize=None)(Profile.of)  # many jobs may share a trace
-        self._accounts = {
-            job.name: Account(job, tuple(profile_of(trace) for trace in (job.trace, *job.alternatives))) for job in jobs
-        }
+        self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
+        for job in jobs:
+            self._open(job, profile_of)
 
     def account(self, job: str) -> Account:
         return self._accounts[job]
+
+    def knows(self, job: str) -> bool:
+        return job in self._accounts
+
+    def add(self, job: Job) -> Account:
+        """Open an account for a job that comes now; its JobArrived is next. One that has ended is replaced."""
+        if job.name in self._present:
+            raise ValueError(f"there is a job called {job.name} already; give this one another name")
+        return self._open(job, Profile.of)
+
+    def forget(self, job: str) -> None:
+        """Close the account of a job that has ended."""
+        assert job not in self._present, f"job {job} has not ended"
+        self._accounts.pop(job, None)
+
+    def _open(self, job: Job, profile_of: Callable[[Trace], Profile]) -> Account:
+        account = Account(job, tuple(profile_of(trace) for trace in (job.trace, *job.alternatives)))
+        self._accounts[job.name] = account
+        return account
 
     # --- events
 
@@ -131,7 +151,10 @@ class Ledger:
         del self._present[account.job.name]
 
     def _end_iteration(self, account: Account, event: ev.IterationEnded) -> None:
-        account.move(JobState.READY, event.at_ns)
+        if account.state is JobState.SUSPENDED:  # told to leave when the device had just passed its last op
+            account.before_suspension = JobState.READY
+        else:
+            account.move(JobState.READY, event.at_ns)
         account.stalled = False
         account.iterations_done += 1
         account.serving = ()

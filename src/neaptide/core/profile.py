@@ -29,6 +29,8 @@ class Profile:
     batch: int
     kernels: int = 1
     needs: MemoryCurve | None = None  # op by op, as if nothing were launched ahead
+    forward_utilisation: float | None = None  # of the forward pass alone, if that is known
+    longest_ns: int = 0  # of its ops, the longest
 
     @classmethod
     def of(cls, trace: Trace, in_flight: int | None = DEFAULT_IN_FLIGHT) -> Profile:
@@ -39,19 +41,33 @@ class Profile:
         edges_ns = np.concatenate(([0], ends_ns))
         persistent = trace.persistent_bytes
         forward = np.flatnonzero((trace.ops.phase == Phase.FORWARD) | (trace.ops.phase == Phase.INFERENCE))
-        busy = float((trace.ops.seconds * trace.ops.fill).sum())
+        backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
+        if backward.size:  # the copy of the next batch may come after the step
+            forward = forward[forward < backward[0]]
+        busy = trace.ops.seconds * trace.ops.fill
+        forward_ns = int(ends_ns[forward[-1]]) if forward.size else 0
         return cls(
             name=trace.name,
             persistent_bytes=persistent,
             curve=MemoryCurve(edges_ns, np.maximum(held - persistent, 0)).coarsen(CURVE_STEPS),
             solo_ns=int(ends_ns[-1]),
-            forward_ns=int(ends_ns[forward[-1]]) if forward.size else 0,
-            utilisation=min(1.0, busy / trace.seconds) if trace.seconds else 0.0,
+            forward_ns=forward_ns,
+            utilisation=min(1.0, float(busy.sum()) / trace.seconds) if trace.seconds else 0.0,
             light_share=trace.light_share,
             batch=max(trace.batch, 1),
             kernels=len(trace.ops),
             needs=MemoryCurve(edges_ns, np.maximum(trace.held_bytes - persistent, 0)),
+            forward_utilisation=min(1.0, 1e9 * float(busy[forward].sum()) / forward_ns) if forward_ns else None,
+            longest_ns=round(1e9 * float(trace.ops.seconds.max(initial=0.0))),
         )
+
+    @property
+    def rest_utilisation(self) -> float:
+        """As `utilisation`, of what comes after the forward pass."""
+        rest_ns = self.solo_ns - self.forward_ns
+        if self.forward_utilisation is None or rest_ns <= 0:
+            return self.utilisation
+        return max(self.utilisation * self.solo_ns - self.forward_utilisation * self.forward_ns, 0.0) / rest_ns
 
     def curve_ahead(self, in_flight: int | None) -> MemoryCurve:
         """The curve when at most so many kernels are launched ahead; its peak is the same whatever the cap."""
@@ -67,17 +83,9 @@ class Profile:
     def peak_bytes(self) -> int:
         return self.persistent_bytes + self.ephemeral_bytes
 
-    @cached_property
-    def _still_to_come(self) -> Integers:
-        """For each step of the curve, the highest level from it on."""
-        return np.maximum.accumulate(self.curve.bytes[::-1])[::-1]
-
     def remaining_peak(self, position_ns: int) -> int:
         """The most ephemeral bytes that the iteration may hold from this position on; at its end none."""
-        if position_ns >= self.curve.end_ns:
-            return 0
-        step = int(self.curve.edges_ns.searchsorted(position_ns, side="right")) - 1
-        return int(self._still_to_come[max(step, 0)])
+        return self.curve.remaining_peak(position_ns)
 
 
 def held_ahead(needed: Integers, in_flight: int) -> Integers:

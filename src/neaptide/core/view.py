@@ -10,6 +10,8 @@ from neaptide.core.events import Event
 from neaptide.core.job import JobKind, JobState
 from neaptide.core.profile import Profile
 
+_ADMITTED = (JobState.READY, JobState.RUNNING)
+
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """One job that has arrived and has not ended."""
@@ -49,13 +51,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def admitted(self) -> bool:
         """Whether it holds the lease on its persistent bytes."""
-        return self.state in (JobState.READY, JobState.RUNNING)
+        return self.state in _ADMITTED
 
     @property
     def wants_to_run(self) -> bool:
         """Ready, and with work: an inference job has some only while samples wait."""
-        has_work = self.kind is JobKind.TRAINING or bool(self.requests)
-        return self.state is JobState.READY and has_work and self.iterations_left != 0  # after its last one it ends
+        if self.state is not JobState.READY or self.iterations_left == 0:  # after its last one it ends
+            return False
+        return self.kind is JobKind.TRAINING or bool(self.requests)
 
     @property
     def finishing(self) -> bool:
@@ -88,7 +91,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def admitted(self) -> list[JobView]:
-        return [job for job in self.jobs if job.admitted]
+        return [job for job in self.jobs if job.state in _ADMITTED]
 
     @property
     def running(self) -> list[JobView]:

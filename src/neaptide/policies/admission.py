@@ -25,8 +25,8 @@ def room(profiles: Iterable[Profile], budget_bytes: int) -> int:
 
 
 def has_work(job: JobView) -> bool:
-    """Whether it would run if it were ready: an inference job only while samples wait."""
-    return job.kind is JobKind.TRAINING or bool(job.requests)
+    """Whether it would run if it were ready: an inference job only while samples wait or a batch is begun."""
+    return job.kind is JobKind.TRAINING or bool(job.requests) or bool(job.serving)
 
 
 def may_come_in(view: View, waiting: Iterable[JobView]) -> list[JobView]:
@@ -34,8 +34,10 @@ def may_come_in(view: View, waiting: Iterable[JobView]) -> list[JobView]:
 
     A job that does not even fit alone holds nobody up. A job in host memory counts: it came first.
     """
+    waiting, let_in = list(waiting), list[JobView]()
+    if not waiting:
+        return let_in
     inside = [job.profile for job in view.in_state(*RESIDENT, JobState.SUSPENDED)]
-    let_in: list[JobView] = []
     for job in waiting:
         if job.profile.peak_bytes > view.budget_bytes:
             continue
@@ -58,6 +60,8 @@ def too_many(view: View) -> list[JobView]:
     Those between two iterations go first, and of these the youngest.
     """
     inside, leave = view.admitted, list[JobView]()
+    if sum([job.profile.peak_bytes for job in inside]) <= view.budget_bytes:
+        return leave  # far from it
     if room([job.profile for job in inside], view.budget_bytes) >= 0:
         return leave
     inside.sort(key=lambda job: (job.state is JobState.READY, job.arrived_ns))
@@ -68,10 +72,13 @@ def too_many(view: View) -> list[JobView]:
 
 def may_come_back(view: View) -> list[JobView]:
     """The jobs in host memory that fit again, oldest first. One that the engine has put there it brings back itself."""
-    inside = [job.profile for job in view.admitted]
     back: list[JobView] = []
-    for job in view.in_state(JobState.SUSPENDED):
+    if not (away := view.in_state(JobState.SUSPENDED)):
+        return back
+    inside = [job.profile for job in view.admitted]
+    for job in away:
         if room([*inside, job.profile], view.budget_bytes) >= 0:
             inside.append(job.profile)
-            back.append(job)
+            if not job.evicted:
+                back.append(job)
     return back

@@ -18,7 +18,8 @@ from neaptide.policies.admission import has_work
 
 def inside(job: JobView) -> bool:
     """Whether it is inside an iteration, and so holds ephemeral bytes or will when it is back from the host."""
-    return job.state is JobState.RUNNING or (job.state is JobState.SUSPENDED and job.position_ns > 0)
+    begun = job.position_ns > 0 or bool(job.serving)
+    return job.state is JobState.RUNNING or (job.state is JobState.SUSPENDED and begun)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from neaptide.core.view import JobView, View
 from neaptide.policies.admission import has_work, too_many
 from neaptide.policies.fitting import Stagger, caps
 from neaptide.policies.plans import best_plan
+from neaptide.policies.replicas import better_after_forward, in_step
 from neaptide.policies.residence import Residence, remaining_ns
-from neaptide.policies.slack import NEVER, Slack
+from neaptide.policies.slack import NEVER, Slack, ops_in_the_way_ns
 
 
 @dataclass(frozen=True)
@@ -29,30 +30,36 @@ class Neaptide(Policy):
     2. Residence. Jobs come in by rank while the ledger's rule holds. The first that does not fit sends longer ones to
        host memory; who cannot be fitted is passed by others, until it has waited too long (residence.py).
     3. Plans. A job with several takes the one with the highest predicted throughput of all on the device (plans.py).
-    4. SLO. A batch starts when it is full, when no time is to be lost, or when the device has nothing else to do. While
-       samples of an SLO-bound job have used up their slack, the gates of all other jobs are closed (slack.py).
+    4. SLO. A batch starts when it is full, when no time is to be lost, or when the device has nothing else to do. When
+       samples of an SLO-bound job have used up their slack, the gates of all other jobs close, so early that the ops
+       which these have on the device can end, too (slack.py).
     5. Staggering. The others start by rank, each after the smallest delay with which all curves fit the budget less the
        ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, fitting.py), and only if it pays:
-       - where there are more than two such jobs, only while all that run ask for at most `width` of the device: thus
-         many small jobs run at once, larger ones by twos, and two that fill it by turns, shortest first, since sharing
-         would then only make the shorter one later;
+       - where there are more than two such jobs, while all that run ask for at most `width` of the device, or while the
+         device gains at least `gain` of the job's speed alone: jobs that ask for u of it and share it with others that
+         ask for U run at 1 / (1 + U) of their speed, so that it gains (1 - u) / (1 + U). Thus small jobs run all at
+         once, larger ones by twos, and two that fill it by turns, shortest first, since sharing would then only make
+         the shorter one later;
        - beside a single one, when the peaks of both fit together (else memory keeps them apart): only if running
          together was not clearly slower than taking turns when it was last measured, 1 / slowdown of the one + 1 /
          slowdown of the other >= `worth_sharing`, tried again every `try_again` iterations; and, for the first
          iteration of a job, not while the other one is of the same network and in its forward pass: two equal jobs
          that start together want the same things at the same time for ever, and once apart they stay apart.
+       A delay shorter than `early` is not waited for, except by two of the same network that had better keep their
+       forward passes apart (Wavelet's rule, replicas.py).
     """
 
     name = "neaptide"
     needs = frozenset({Need.CURVE, Need.PROGRESS, Need.ITERATION_TIME, Need.SUSPEND, Need.GATE, Need.PHASES})
     patience: float = 10.0
     width: float = 1.9
+    gain: float = 0.2
     worth_sharing: float = 0.9  # below 1, as one measurement says little
     try_again: int = 64
     in_flight: int = 64  # kernels, and at most a sixteenth of an iteration's, while the peaks do not fit together
     early: float = 0.5  # of an iteration alone: a shorter delay is not waited for
     behind: int = 2  # how many behind the first that must wait may be tried
-    spare: float = 0.05  # of a deadline
+    spare: float = 0.02  # of a deadline, beside the ops of others that are on the device
     lead: float = 1.15  # on the time a batch is expected to take
     shortest_wait_ns: int = 50_000
 
@@ -65,7 +72,8 @@ class Neaptide(Policy):
         actions, here = residence.settle()
         here = self._plans(here, view.budget_bytes, actions)
         actions += caps(here, view.budget_bytes, self.in_flight)
-        wake_ns = min(self._gates(here, view.now_ns, actions), self._starts(here, view, actions))
+        slack = Slack(self.spare, self.lead, ops_in_the_way_ns([job for job in here if job.deadline_ns is None]))
+        wake_ns = min(self._gates(here, slack, view.now_ns, actions), self._starts(here, slack, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
         return actions
@@ -88,17 +96,16 @@ class Neaptide(Policy):
                     here[index] = replace(job, plan=plan)
         return here
 
-    def _gates(self, here: Sequence[JobView], now_ns: int, actions: list[Action]) -> int:
+    def _gates(self, here: Sequence[JobView], slack: Slack, now_ns: int, actions: list[Action]) -> int:
         """Closes or opens gates; when they may have to close."""
-        slack = Slack(self.spare, self.lead)
-        urgent_ns = min((slack.urgent_at_ns(job) for job in here if job.deadline_ns is not None), default=NEVER)
+        urgent_ns = min([slack.urgent_at_ns(job) for job in here if job.deadline_ns is not None], default=NEVER)
         for job in here:
             wanted = job.deadline_ns is not None or urgent_ns > now_ns
             if job.gate_open is not wanted:
                 actions.append(SetGate(job.name, open=wanted))
         return urgent_ns if urgent_ns > now_ns else NEVER
 
-    def _starts(self, here: Sequence[JobView], view: View, actions: list[Action]) -> int:
+    def _starts(self, here: Sequence[JobView], slack: Slack, view: View, actions: list[Action]) -> int:
         """Starts what is to be started; when the next may be."""
         running = [job for job in here if job.state is JobState.RUNNING]
         ready = [job for job in here if job.state in (JobState.READY, JobState.QUEUED) and has_work(job)]
@@ -106,32 +113,39 @@ class Neaptide(Policy):
             return NEVER
         bound = [job for job in ready if job.deadline_ns is not None]
         others = [job for job in ready if job.deadline_ns is None]
-        serve_ns = {job.name: Slack(self.spare, self.lead).serve_at_ns(job) for job in bound}
+        serve_ns = {job.name: slack.serve_at_ns(job) for job in bound}
         due = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
         wake_ns = min((serve_ns[job.name] for job in bound if job not in due), default=NEVER)
 
-        free_bytes = view.budget_bytes - sum(job.profile.persistent_bytes for job in here)
-        kept_bytes = sum(job.profile.ephemeral_bytes for job in here if job.deadline_ns is not None)
-        kept_bytes -= sum(job.profile.ephemeral_bytes for job in [*running, *due] if job.deadline_ns is not None)
-        if any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
+        free_bytes = view.budget_bytes - sum([job.profile.persistent_bytes for job in here])
+        idle = [job for job in here if job.deadline_ns is not None and job.state is not JobState.RUNNING]
+        kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in due)
+        if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
             kept_bytes = 0  # it could never run; rather may a batch have to wait for it
 
-        crowd = sum(job.deadline_ns is None for job in view.jobs) > 2
+        crowd = sum([job.deadline_ns is None for job in view.jobs]) > 2
         asked: dict[int, float] = {}  # of the device, by the number of those that run: it only grows
 
         def pays(job: JobView, beside: Sequence[JobView]) -> bool:
             if len(beside) not in asked:
                 asked[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
-            if crowd and job.profile.utilisation + asked[len(beside)] > self.width:
+            if crowd and not self._room_beside(asked[len(beside)], job.profile.utilisation):
                 return False
             return self._pays_beside_one(job, beside, free_bytes)
 
         if len(running) == 1 and others and not pays(others[0], running):
             others = others[:1]  # nobody who comes after it may keep the device busy until it can have its turn
+
+        def not_early(job: JobView, beside: Sequence[JobView]) -> bool:
+            return len(beside) == 1 and better_after_forward(job, beside[0], free_bytes - kept_bytes, self.in_flight)
+
         stagger = Stagger(self.in_flight, self.early, self.behind)
-        starts, delay_ns = stagger.plan(others, [*running, *due], free_bytes - kept_bytes, pays)
+        starts, delay_ns = stagger.plan(others, [*running, *due], free_bytes - kept_bytes, pays, not_early)
         actions += [Start(job.name) for job in [*due, *starts]]
         return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
+
+    def _room_beside(self, asked: float, own: float) -> bool:
+        return asked + own <= self.width or (1 - own) / (1 + asked) >= self.gain
 
     def _pays_beside_one(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
         beside = [other for other in beside if other.deadline_ns is None]
@@ -140,16 +154,11 @@ class Neaptide(Policy):
         other = beside[0]
         if job.profile.ephemeral_bytes + other.profile.ephemeral_bytes > free_bytes:
             return True  # memory keeps them apart, and what slowed them down may not have been the other's work
-        in_step = job.iterations_done == 0 and _in_step(job, other)
-        return not in_step and not self._hurts(job, other)
+        first_in_step = job.iterations_done == 0 and in_step(job, other)
+        return not first_in_step and not self._hurts(job, other)
 
     def _hurts(self, job: JobView, other: JobView) -> bool:
         mine, its = job.beside.get(other.name), other.beside.get(job.name)
         if mine is None or its is None or job.iterations_done % self.try_again == 0:
             return False
         return 1 / mine + 1 / its < self.worth_sharing
-
-
-def _in_step(job: JobView, other: JobView) -> bool:
-    mine, its = job.profile, other.profile
-    return mine.name == its.name and mine.solo_ns == its.solo_ns and other.position_ns < its.forward_ns

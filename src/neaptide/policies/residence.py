@@ -24,8 +24,9 @@ def remaining_ns(job: JobView) -> int:
     """Device time to the job's end. One that did not say is expected to need as much again as it has had."""
     if job.requests:
         return -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
-    left_ns = job.remaining_ns
-    return job.service_ns + job.profile.solo_ns if left_ns is None else left_ns
+    if job.iterations_left is None:
+        return job.service_ns + job.profile.solo_ns
+    return max(job.iterations_left * job.profile.solo_ns - job.position_ns, 0)
 
 
 def makes_way(job: JobView, newcomer: JobView) -> bool:
@@ -61,11 +62,12 @@ class Residence:
             return actions, list(self.ranked)
         may_send_out, asked = True, 0.0
         for job in self.ranked:
-            if job.kind is JobKind.TRAINING and (job.admitted or asked < ENOUGH):
+            admitted = job.admitted
+            if job.kind is JobKind.TRAINING:
+                if not admitted and asked >= ENOUGH:
+                    continue
                 asked += job.profile.utilisation
-            elif job.kind is JobKind.TRAINING:
-                continue
-            if job.admitted:
+            if admitted:
                 continue
             if min(profile.peak_bytes for profile in job.plans) > self.budget_bytes:
                 continue
@@ -81,10 +83,12 @@ class Residence:
                     continue
                 plan = self._plan(job, inside)
                 assert plan is not None, "those who left made room"
+            inside[job.name] = replace(job, plan=plan)
+            if job.evicted:
+                continue  # the engine brings it back; its place is kept
             actions += [SetPlan(job.name, plan)] if plan != job.plan else []
             actions.append(Admit(job.name) if job.state is JobState.QUEUED else Resume(job.name))
-            inside[job.name] = replace(job, plan=plan)
-        return actions, [inside[job.name] for job in self.ranked if job.name in inside]
+        return actions, [inside[job.name] for job in self.ranked if job.name in inside and not job.evicted]
 
     def _plan(self, job: JobView, inside: dict[str, JobView]) -> int | None:
         others = [other.profile for other in inside.values()]

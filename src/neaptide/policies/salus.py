@@ -60,7 +60,7 @@ class Salus(Policy):
         lanes = self._admit(Lanes.of(view).made_safe(), view)
         actions = _changes(view, lanes.lane_of())
         for jobs in lanes.members.values():
-            ready = [job for job in jobs if not inside(job) and has_work(job)]
+            ready = [job for job in jobs if not inside(job) and has_work(job) and not job.evicted]
             if ready and not any(inside(job) for job in jobs):
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns)).name))
         return actions
@@ -74,7 +74,7 @@ class Salus(Policy):
         if self.order is Order.PACK and not any(entry[0] == _AGED for entry in entries.values()):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
-            if self.order is Order.FIFO and lanes.members:
+            if self.order is Order.FIFO and lanes.members and not job.evicted:
                 break
             aged = entries[job.name][0] == _AGED
             pressing = aged or job.kind is JobKind.INFERENCE
@@ -95,7 +95,7 @@ class Salus(Policy):
 
     def _may_run(self, job: JobView, view: View) -> bool:
         """Whether it waits for a place: not if it is larger than the budget, nor in host memory without work."""
-        if job.evicted or job.profile.peak_bytes > view.budget_bytes:
+        if job.profile.peak_bytes > view.budget_bytes:
             return False
         return job.state is JobState.QUEUED or has_work(job)
 
@@ -114,6 +114,8 @@ class Salus(Policy):
 
     def _entry(self, job: JobView, now_ns: int) -> tuple[float, ...]:
         """The smallest comes to the device first."""
+        if job.evicted:  # it was here already: nobody takes its place while the engine cannot bring it back
+            return (_AGED, -job.priority, job.arrived_ns)
         if self.order is Order.FIFO:
             return (_IN_TURN, -job.priority, job.arrived_ns)
         if self._aged(job, now_ns):
@@ -154,7 +156,7 @@ def _changes(view: View, lane_of: Mapping[str, int]) -> list[Action]:
     actions: list[Action] = [Suspend(job.name) for job in view.admitted if job.name not in lane_of]
     for job in view.jobs:
         lane = lane_of.get(job.name)
-        if lane is None:
+        if lane is None or job.evicted:
             continue
         if job.state is JobState.QUEUED:
             actions.append(Admit(job.name, lane))

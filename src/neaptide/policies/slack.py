@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.job import JobState
@@ -14,11 +15,13 @@ NEVER = 2**62
 class Slack:
     """When a job with a deadline must be served, and when nobody may get in its way any more.
 
-    `spare` is the share of the deadline that is kept for what cannot be foreseen.
+    Before the deadline some time is kept free: as long as the ops of other jobs may last that have begun when the gates
+    close (`others_ns`: nobody interrupts an op), and `spare` of the deadline for what cannot be foreseen.
     """
 
     spare: float
     lead: float = 1.0
+    others_ns: int = 0
 
     def serve_at_ns(self, job: JobView) -> int:
         """When its waiting samples are to be started: now if they fill a batch, else as late as is safe.
@@ -44,4 +47,10 @@ class Slack:
 
     def _allowed_ns(self, job: JobView) -> int:
         assert job.deadline_ns is not None, f"{job.name} has no deadline"
-        return round(job.deadline_ns * (1 - self.spare))
+        return round(job.deadline_ns * (1 - self.spare)) - self.others_ns
+
+
+def ops_in_the_way_ns(others: Sequence[JobView]) -> int:
+    """How long the ops that others have on the device may last: side by side they slow each other down."""
+    running = sum(job.profile.longest_ns for job in others if job.state is JobState.RUNNING)
+    return max([running, *(job.profile.longest_ns for job in others)])

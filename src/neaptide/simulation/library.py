@@ -1,75 +1,26 @@
-"""Builds the engine's C++ part just in time, once per source and set of flags, and loads it."""
+"""The engine's C++ part: how it is built, and its functions and structures."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-_NATIVE = Path(__file__).parent / "native"
-# No fused multiply-add: the reference in Python must give the same bits.
-_FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-Wall")
+from neaptide.native_library import NativeLibrary
 
-
-class BuildError(ValueError):
-    """The engine's C++ part cannot be built here."""
-
-
-def cache_folder() -> Path:
-    """Where builds are kept: NEAPTIDE_CACHE, else the user's cache folder."""
-    if named := os.environ.get("NEAPTIDE_CACHE"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "neaptide"
-
-
-def digest(compiler: str) -> str:
-    """A name for what would be built: changes with any source, flag, compiler's name or kind of machine."""
-    state = hashlib.sha256(f"{platform.machine()} {compiler} {_FLAGS}".encode())
-    for path in sorted(_NATIVE.glob("*.[ch]*")):
-        state.update(path.name.encode())
-        state.update(path.read_bytes())
-    return state.hexdigest()[:16]
+NATIVE = NativeLibrary(
+    name="simulation",
+    what="the simulator",
+    folders=(Path(__file__).parent / "native",),
+    # No fused multiply-add: the reference in Python must give the same bits.
+    flags=("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"),
+)
 
 
 def built() -> Path:
     """The shared library; compiles it first when these sources were not compiled yet."""
-    compiler = os.environ.get("CXX", "g++")
-    target = cache_folder() / f"simulation-{digest(compiler)}.so"
-    if not target.exists():
-        _compile(compiler, target)
-    return target
-
-
-def _compile(compiler: str, target: Path) -> None:
-    command = compiler.split()
-    if not command or shutil.which(command[0]) is None:
-        raise BuildError(f"the simulator needs a C++ compiler to be built, and {compiler!r} was not found; set CXX")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(suffix=".so", dir=target.parent)
-    except OSError as error:
-        raise BuildError(
-            f"the simulator cannot be built: {target.parent} is not writable ({error.strerror}); set NEAPTIDE_CACHE"
-        ) from None
-    os.close(handle)
-    fresh = Path(name)
-    try:
-        sources = [str(path) for path in sorted(_NATIVE.glob("*.cpp"))]
-        done = subprocess.run([*command, *_FLAGS, *sources, "-o", name], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["?"]
-            raise BuildError(f"the simulator cannot be built: {compiler} says {lines[0].strip()}")
-        fresh.replace(target)  # others see all of it or nothing
-    finally:
-        fresh.unlink(missing_ok=True)
+    return NATIVE.built()
 
 
 class Plan(ctypes.Structure):

@@ -1,7 +1,7 @@
 from neaptide.core.actions import CapInFlight
 from neaptide.core.curve import MemoryCurve
 from neaptide.core.job import JobState
-from neaptide.policies.fitting import Stagger, caps, fits_now, tide_of, under_way
+from neaptide.policies.fitting import Stagger, UnderWay, caps, fits_now, tide_of, under_way
 from views import job, tide
 
 RUNNING = JobState.RUNNING
@@ -81,3 +81,20 @@ def test_kernels_in_flight_are_capped_while_the_peaks_do_not_fit_together() -> N
     assert caps(capped, 119, 16) == []
     assert caps(capped, 120, 16) == [CapInFlight("many", None), CapInFlight("few", None)]
     assert caps(free, 120, 16) == []
+
+
+def test_who_must_not_start_early_waits_for_the_whole_delay() -> None:
+    early = Stagger(in_flight=16, early=0.5, behind=2)
+    running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]
+    assert [each.name for each in early.plan([job("a", TIDE)], running, 79)[0]] == ["a"]
+    assert early.plan([job("a", TIDE)], running, 79, not_early=lambda *_: True) == ([], MS)
+
+
+def test_peaks_that_fit_together_need_no_sum_and_others_may_still_fit() -> None:
+    under = UnderWay([job("a", TIDE, state=RUNNING, position_ns=3 * MS)], in_flight=16)
+    assert under.leaves(60, 100)
+    assert not under.leaves(60, 99)
+    under.start(job("b", TIDE))
+    assert not under.leaves(1, 100)
+    assert under.curve is not None
+    assert under.curve.bytes.tolist() == [60, 60, 60, 40, 20]

@@ -11,7 +11,7 @@ MS = 1_000_000
 TIDE = tide(20, 40, 60, 40, 20, step_ns=MS)
 OTHER = tide(20, 40, 60, 40, 20, step_ns=MS, name="other")
 SERVES = tide(5, step_ns=MS, batch=4, name="serves")
-POLICY = Neaptide(early=0)
+POLICY = Neaptide(early=0, spare=0.05)
 
 
 def decide(seen: View) -> list[Action]:
@@ -56,6 +56,16 @@ def test_large_jobs_run_by_twos_and_small_ones_all_at_once() -> None:
     small = [job(name, tide(1, step_ns=MS, name=name, utilisation=0.3)) for name in "abcde"]
     assert decide(view(*large)) == [Start("a"), Start("b")]
     assert decide(view(*small)) == [Start(name) for name in "abcde"]
+
+
+def test_jobs_so_small_that_the_device_gains_by_each_run_all_at_once_however_many_they_are() -> None:
+    def started(count: int, utilisation: float) -> int:
+        jobs = [job(str(n), tide(1, step_ns=MS, name=str(n), utilisation=utilisation)) for n in range(count)]
+        return len(decide(view(*jobs)))
+
+    assert started(24, 0.125) == 24
+    assert started(24, 0.3) == 9  # a tenth would add (1 - 0.3) / (1 + 9 * 0.3) of its speed, less than 0.2
+    assert started(24, 0.6) == 3
 
 
 def test_two_that_hurt_each_other_take_turns_and_are_tried_again_now_and_then() -> None:
@@ -104,6 +114,14 @@ def test_others_run_beside_a_batch_while_it_has_time_and_their_heavy_ops_wait_wh
     assert decide(view(batch, train, budget=200, now=94 * MS)) == [SetGate("train", open=False)]
     held = job("train", TIDE, state=RUNNING, iterations_done=1, gate_open=False)
     assert decide(view(serving(), held, budget=200, now=99 * MS)) == [SetGate("train", open=True)]
+
+
+def test_gates_close_so_early_that_the_ops_of_others_on_the_device_can_end() -> None:
+    batch = serving(state=RUNNING, serving=(0,), position_ns=0)
+    long_ops = tide(20, 40, 60, 40, 20, step_ns=MS, longest_ns=3 * MS)
+    train = job("train", long_ops, state=RUNNING, iterations_done=1)
+    assert decide(view(batch, train, budget=200, now=10 * MS)) == [WakeAt(91 * MS)]
+    assert decide(view(batch, train, budget=200, now=91 * MS)) == [SetGate("train", open=False)]
 
 
 def test_memory_for_a_batch_is_kept_free() -> None:

@@ -39,6 +39,12 @@ def test_a_job_comes_back_from_host_memory_when_its_turn_comes() -> None:
     assert settle(big("long", 3, SUSPENDED)) == ([Resume("long")], ["long"])
 
 
+def test_a_job_that_the_engine_brings_back_is_not_asked_for_but_its_place_is_kept() -> None:
+    evicted = big("evicted", 3, SUSPENDED, evicted=True)
+    assert settle(evicted, big("other", 3, QUEUED)) == ([], [])
+    assert settle(evicted, big("longer", 9, READY)) == ([Suspend("longer")], [])
+
+
 def test_a_job_with_a_deadline_or_a_higher_priority_need_not_be_shorter() -> None:
     serve = big("serve", 9, QUEUED, kind=JobKind.INFERENCE, deadline_ns=10, requests=(0,))
     assert settle(serve, big("long", 1, READY))[0] == [Suspend("long"), Admit("serve")]

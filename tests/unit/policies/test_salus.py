@@ -67,6 +67,17 @@ class TestLanes:
         assert Salus().decide(view(two[0], away, budget=100)) == [Resume("b"), Start("a"), Start("b")]
         assert Salus(Order.FAIR).decide(view(two[0], away, budget=60)) == [Resume("b"), MoveLane("b", 0), Start("a")]
 
+    def test_nobody_takes_the_place_of_a_job_that_the_engine_will_bring_back(self) -> None:
+        evicted = job("a", need(60, 10), lane=0, state=JobState.SUSPENDED, evicted=True, position_ns=5)
+        assert Salus().decide(view(evicted, queued("b", 60, 10))) == []
+        assert Salus().decide(view(evicted, queued("b", 10, 10))) == [Admit("b", 1), Start("b")]
+
+    @pytest.mark.parametrize("order", Order)
+    def test_one_between_two_iterations_makes_way_for_a_job_that_the_engine_will_bring_back(self, order: Order) -> None:
+        evicted = job("a", need(60, 10), lane=0, state=JobState.SUSPENDED, evicted=True, position_ns=5)
+        endless = job("b", need(40, 40), lane=0, arrived_ns=1)
+        assert Salus(order).decide(view(evicted, endless)) == [Suspend("b")]
+
 
 class TestInference:
     """FACTS 3: 42 instances, 14 models three times, need 9,758 MB + 3,271 MB in one lane, 77.1 GB as a sum of peaks."""
@@ -88,6 +99,10 @@ class TestInference:
                 ]
                 assert len(admitted) == fits
                 assert {action.lane for action in admitted} == {0}
+
+    def test_an_instance_that_was_suspended_inside_a_batch_comes_back(self) -> None:
+        inside = job("a", need(40), lane=0, state=JobState.SUSPENDED, kind=JobKind.INFERENCE, serving=(0,))
+        assert Salus().decide(view(inside)) == [Resume("a")]
 
     def test_lanes_of_training_jobs_merge_for_an_instance(self) -> None:
         training = [job("a", need(50), lane=0), job("b", need(50), lane=1)]

@@ -84,6 +84,14 @@ def test_when_the_budget_shrinks_the_youngest_waiting_job_goes_to_host_memory_an
     assert decide(view(running, away, budget=100)) == [Resume("young")]
 
 
+def test_a_job_that_the_engine_brings_back_is_not_asked_for_but_its_place_is_kept() -> None:
+    lasting = tide(60, step_ns=MS, persistent=20)
+    evicted = job("evicted", lasting, state=SUSPENDED, evicted=True)
+    other = job("other", lasting, state=SUSPENDED, arrived_ns=5)
+    assert decide(view(evicted, other, budget=99)) == []
+    assert decide(view(evicted, other, budget=100)) == [Resume("other")]
+
+
 def test_no_newcomer_overtakes_a_job_in_host_memory() -> None:
     lasting = tide(60, step_ns=MS, persistent=20)
     running, away = job("old", lasting, state=RUNNING), job("away", lasting, state=SUSPENDED)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from neaptide.native_library import NativeLibrary
 from neaptide.simulation import library
 
 
@@ -24,7 +25,7 @@ def test_it_is_built_once_and_nothing_else_is_left_behind(empty_cache: Path, mon
     def never(*_: object) -> None:
         raise AssertionError("built again")
 
-    monkeypatch.setattr(library, "_compile", never)
+    monkeypatch.setattr(NativeLibrary, "compile", never)
     assert library.built() == path
 
 
@@ -51,4 +52,4 @@ def test_a_compiler_that_fails_leaves_nothing(empty_cache: Path, monkeypatch: py
 
 
 def test_another_compiler_is_another_build() -> None:
-    assert library.digest("g++") == library.digest("g++") != library.digest("clang++")
+    assert library.NATIVE.digest("g++") == library.NATIVE.digest("g++") != library.NATIVE.digest("clang++")

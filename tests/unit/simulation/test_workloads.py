@@ -53,27 +53,18 @@ def test_the_salus_trace_is_many_short_jobs_and_a_few_long_ones() -> None:
     seconds = sorted(job.solo_seconds for job in jobs)
     assert sum(seconds) == pytest.approx(18_000, rel=0.02)  # about 300 minutes, as published
     assert statistics.median(seconds) < statistics.mean(seconds) / 2
-    assert sum(seconds[-10:]) > sum(seconds) / 2
+    assert sum(seconds[-10:]) > 0.45 * sum(seconds)
 
 
-def test_shortest_first_beats_first_come_by_three_on_its_durations_alone() -> None:
-    """One job at a time, as they come: the published 3.19x is within what the durations allow."""
-
-    def mean_jct(jobs: list[JobWanted], shortest: bool) -> float:
-        now, waiting, total, left = 0.0, [], 0.0, sorted(jobs, key=lambda job: job.arrives_ns)
-        while left or waiting:
-            while left and (left[0].arrives_ns / 1e9 <= now or not waiting):
-                now = max(now, left[0].arrives_ns / 1e9) if not waiting else now
-                waiting.append(left.pop(0))
-            job = min(waiting, key=lambda job: job.solo_seconds) if shortest else waiting[0]
-            waiting.remove(job)
-            now += job.solo_seconds
-            total += now - job.arrives_ns / 1e9
-        return total / len(jobs)
-
-    for seed in range(5):
-        jobs = list(salus_jobs(seed))
-        assert mean_jct(jobs, shortest=False) / mean_jct(jobs, shortest=True) > 2.5
+def test_first_come_first_served_they_wait_for_as_long_as_published_whatever_the_seed() -> None:
+    """167.6 of 303.4 minutes, one job at a time; in most random orders of the durations it would be less."""
+    for seed in range(20):
+        free = waited = 0.0
+        for job in salus_jobs(seed):
+            starts = max(free, job.arrives_ns / 1e9)
+            waited += starts - job.arrives_ns / 1e9
+            free = starts + job.solo_seconds
+        assert waited / 100 / free == pytest.approx(167.6 / 303.4, abs=0.02)
 
 
 def test_jobs_are_read_from_csv_in_the_order_of_their_arrival() -> None:

@@ -1,0 +1,50 @@
+"""Jobs that come to the ledger while it is in use, and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from neaptide.core import actions as act
+from neaptide.core import events as ev
+from neaptide.core.job import Job, JobState
+from neaptide.core.ledger import Ledger
+from tides import MIB, tide
+
+
+def _arrived(ledger: Ledger, name: str) -> None:
+    ledger.add(Job(name=name, trace=tide(name)))
+    ledger.apply(ev.JobArrived(1, name))
+
+
+def test_a_job_that_was_added_can_arrive_and_be_admitted() -> None:
+    ledger = Ledger((), 2000 * MIB)
+    _arrived(ledger, "a")
+    assert ledger.refusal(act.Admit("a"), 2) is None
+    ledger.commit(act.Admit("a"), 2)
+    assert ledger.account("a").state is JobState.READY
+
+
+def test_a_name_is_free_again_when_its_job_has_ended() -> None:
+    ledger = Ledger((), 2000 * MIB)
+    _arrived(ledger, "a")
+    with pytest.raises(ValueError, match="there is a job called a already; give this one another name"):
+        ledger.add(Job(name="a", trace=tide("a")))
+    ledger.apply(ev.JobFailed(2, "a", "killed"))
+    _arrived(ledger, "a")
+    assert ledger.account("a").state is JobState.QUEUED
+    ledger.apply(ev.JobFailed(3, "a", "killed"))
+    ledger.forget("a")
+    assert not ledger.knows("a")
+
+
+def test_an_iteration_that_ended_as_its_job_was_told_to_leave_is_not_run_again() -> None:
+    ledger = Ledger((), 2000 * MIB)
+    _arrived(ledger, "a")
+    for action in (act.Admit("a"), act.Start("a"), act.Suspend("a")):
+        assert ledger.refusal(action, 2) is None
+        ledger.commit(action, 2)
+    ledger.apply(ev.IterationEnded(3, "a", 1))
+    assert ledger.account("a").state is JobState.SUSPENDED
+    ledger.commit(act.Resume("a"), 4)
+    assert ledger.account("a").state is JobState.READY
+    assert ledger.account("a").iterations_done == 1

@@ -1,0 +1,54 @@
+"""Two of the same network: when the second had better start after the other's forward pass."""
+
+from neaptide.core.job import JobState
+from neaptide.core.profile import Profile
+from neaptide.core.view import JobView
+from neaptide.policies.neaptide import Neaptide
+from neaptide.policies.replicas import better_after_forward, in_step
+from views import job, tide, view
+
+MS = 1_000_000
+
+
+def network(forward_utilisation: float | None = None, name: str = "network") -> Profile:
+    """Of ten steps, half of them forward; the tide is at half of its height after one of these five."""
+    levels = (20, 40, 50, 50, 60, 60, 50, 40, 20, 10)
+    return tide(*levels, step_ns=MS, name=name, utilisation=0.5, forward_utilisation=forward_utilisation)
+
+
+def running(profile: Profile, position_ns: int = 0) -> JobView:
+    return job("running", profile, state=JobState.RUNNING, position_ns=position_ns)
+
+
+def better(profile: Profile, other: JobView, free_bytes: int = 90) -> bool:
+    return better_after_forward(job("next", profile), other, free_bytes, 16)
+
+
+def test_a_replica_starts_after_the_forward_pass_of_the_other() -> None:
+    assert better(network(), running(network()))
+    assert better(network(), running(network(), 5 * MS - 1))
+    assert not better(network(), running(network(), 5 * MS))
+
+
+def test_another_network_does_not() -> None:
+    assert not in_step(job("next", network(name="another")), running(network()))
+    assert not better(network(name="another"), running(network()))
+
+
+def test_nor_does_one_whose_forward_pass_leaves_far_more_of_the_device_than_the_rest() -> None:
+    assert better(network(0.40), running(network(0.40)))  # the rest asks for 0.6: two thirds of it
+    assert not better(network(0.38), running(network(0.38)))
+
+
+def test_nor_does_one_that_gets_through_half_of_its_forward_pass_before_it_must_wait() -> None:
+    assert better(network(), running(network()), free_bytes=109)  # 50 are too much: after two of five steps
+    assert not better(network(), running(network()), free_bytes=110)  # only 60 are
+
+
+def test_so_the_policy_does_not_start_it_early() -> None:
+    both = [running(network(), 4 * MS), job("next", network(), iterations_done=3)]
+    starts = [type(action).__name__ for action in Neaptide().decide(view(*both, budget=90))]
+    assert "Start" not in starts
+    both[0] = running(network(), 5 * MS)
+    starts = [type(action).__name__ for action in Neaptide().decide(view(*both, budget=90))]
+    assert "Start" in starts
