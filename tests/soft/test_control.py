@@ -16,6 +16,7 @@ from neaptide.devices.soft import native
 
 EVICT, RESTORE, SUSPEND, RESUME = 1, 2, 3, 4
 ALL = 0xFFFFFFFF
+NO_CEILING = 2**64 - 1
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,30 @@ def test_a_process_that_launches_nothing_makes_room_too() -> None:
     assert torch.soft.memory_reserved() == 0
     native.request(native.slot(), RESTORE)
     wait_until(lambda: not native.evicted())
+    assert value.cpu().equal(torch.arange(1000.0))
+
+
+def test_a_process_whose_launch_waits_for_memory_makes_room_again_and_again() -> None:
+    value = torch.arange(1000.0, device="soft")
+    torch.soft.synchronize()
+    held = torch.soft.memory_reserved()
+    native.set_ceiling(native.slot(), held)
+    made: list[torch.Tensor] = []
+    thread = threading.Thread(target=lambda: made.append(torch.zeros(32 << 20, dtype=torch.uint8, device="soft")))
+    thread.start()
+    try:
+        for _ in range(20):  # the launching thread and the attendant both see the request; either may answer it
+            native.request(native.slot(), EVICT)
+            wait_until(native.evicted)
+            assert torch.soft.memory_reserved() == 0
+            native.request(native.slot(), RESTORE)
+            wait_until(lambda: not native.evicted())
+            time.sleep(0.002)
+        assert thread.is_alive()
+    finally:
+        native.set_ceiling(native.slot(), NO_CEILING)
+        thread.join(10)
+    assert made[0].sum().item() == 0
     assert value.cpu().equal(torch.arange(1000.0))
 
 

@@ -134,3 +134,16 @@ def test_recurrent_networks_are_near_the_cpu(kind: type[torch.nn.RNNBase]) -> No
 def test_compile_with_the_eager_backend() -> None:
     compiled = torch.compile(lambda value: (value + 1).relu(), backend="eager")
     assert compiled(torch.zeros(3, device=SOFT)).tolist() == [1, 1, 1]
+
+
+def test_a_parameter_that_moves_stays_the_same_object() -> None:
+    first, second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    second.weight = first.weight
+    optimizer = torch.optim.SGD(first.parameters(), lr=1.0)
+    both = torch.nn.Sequential(first, second).to(SOFT)
+    assert first.weight is second.weight
+    before = first.weight.detach().clone()
+    both(torch.ones(2, 3, device=SOFT)).sum().backward()
+    optimizer.step()
+    assert first.weight.device.type == SOFT
+    assert not first.weight.equal(before)

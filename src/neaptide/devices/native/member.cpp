@@ -124,6 +124,8 @@ std::uint64_t Member::begin_iteration() {
   return words().iteration.fetch_add(1);
 }
 
+void Member::renew_age() { words().age.store(board_->layout().next_age.fetch_add(1)); }
+
 void Member::end_iteration() {
   words().age.store(kNoIteration);
   set_foreseen(0);

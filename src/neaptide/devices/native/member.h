@@ -51,6 +51,8 @@ class Member {
   // Iterations.
   /// An iteration begins: it gets the next age ticket. Returns its number, 0 for the first.
   std::uint64_t begin_iteration();
+  /// The running iteration gets a new age ticket: it is the youngest now.
+  void renew_age();
   /// The running iteration ends; without one, the process has the last claim on memory.
   void end_iteration();
   /// The running iteration will hold at most this much from now on; 0: nobody knows. Younger ones leave it that room.

@@ -10,19 +10,19 @@ from __future__ import annotations
 import atexit
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
 from neaptide.devices.soft import face
 from neaptide.devices.soft.extension import native
+from neaptide.devices.soft.moving import keep_parameters
+from neaptide.devices.soft.optimizer_steps import place_apart
 
 rename_privateuse1_backend("soft")
 torch._register_device_module("soft", face)  # type: ignore[no-untyped-call]
 generate_methods_for_privateuse1_backend()
 atexit.register(native.stop)
 
-# What an optimizer allocates mostly outlives the iteration: place it apart.
-register_optimizer_step_pre_hook(lambda *_: native.set_persistent(True))
-register_optimizer_step_post_hook(lambda *_: native.set_persistent(False))
+place_apart()
+keep_parameters()
 
 __all__ = ["face", "native"]

@@ -9,6 +9,7 @@
 #include "generator.h"
 #include "hooks.h"
 #include "placement.h"
+#include "reporter.h"
 #include "runtime.h"
 #include "signature.h"
 #include "width.h"
@@ -30,9 +31,17 @@ void without_gil(const std::function<void()>& wait) {
   }
 }
 
+/// Handlers of signals run on the main thread, and only when it comes back to the interpreter: let it.
+void raise_interrupts() {
+  if (Py_IsInitialized() == 0) return;
+  const py::gil_scoped_acquire acquire;  // torch lets go of the lock before it launches
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
 void start(const std::string& board, std::uint64_t capacity, std::uint32_t sms, std::uint32_t width,
            const std::string& job, double wait_seconds) {
   set_blocking(&without_gil);
+  set_interrupts(&raise_interrupts);
   calm_idle_threads(width == 1 ? 1 : sms);
   Runtime::start({board, capacity, sms, width, job, wait_seconds}, &prepare_worker, &set_worker_width);
   install_placement();
@@ -110,12 +119,48 @@ void bind_execution(py::module_& m) {
   m.def("open_execution_gate", [] { Runtime::get().gates().open_execution(); });
   m.def("execution_gate_open", [] { return Runtime::get().gates().execution_open(); });
   m.def("arm_iteration", [] { Runtime::get().gates().arm_iteration(); });
-  m.def("end_iteration", [] { Runtime::get().member().end_iteration(); });
+  m.def("iterations_begun", [] { return Runtime::get().gates().iterations_begun(); });
+  m.def("iteration_began_ns", [] { return Runtime::get().gates().iteration_began_ns(); });
+  m.def("refuse_launches", [](const std::string& reason) { Runtime::get().gates().refuse(reason); });
+  m.def(
+      "wait_for_held_launch",
+      [](double seconds) {
+        const std::chrono::duration<double> wait(seconds);
+        const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(wait);
+        return Runtime::get().gates().wait_for_held_launch(end);
+      },
+      ReleaseGil());
+  m.def("end_iteration", [] {
+    Runtime::get().in_flight().end_iteration();
+    Runtime::get().member().end_iteration();
+  });
+  m.def("foresee", [](std::vector<std::uint64_t> levels, std::uint64_t kernels) {
+    Runtime::get().in_flight().tide().set(std::move(levels), kernels);
+  });
   m.def("launch_counts", [] {
     const auto counts = launch_counts();
     return py::make_tuple(counts.asynchronous, counts.synchronous);
   });
   m.def("signature_count", &signature_count);
+}
+
+void bind_reporter(py::module_& m) {
+  const auto here = []() -> Stream& { return Runtime::get().current(); };
+  py::class_<Reporter, std::shared_ptr<Reporter>>(m, "Reporter")
+      .def(py::init<>())
+      .def("connect", &Reporter::connect, ReleaseGil())
+      .def("disconnect", &Reporter::disconnect, ReleaseGil())
+      .def("forget", &Reporter::forget)
+      .def("send",
+           [](Reporter& self, const py::bytes& message, bool large) {
+             const std::string text = message;
+             py::gil_scoped_release release;
+             return self.send(text, large);
+           })
+      .def("send_on_stream", [here](Reporter& self, const py::bytes& message) { self.send_on(here(), message); })
+      .def("end_on_stream", [here](Reporter& self, const py::bytes& message, std::uint64_t index,
+                                   std::uint64_t began_ns) { self.end_on(here(), message, index, began_ns); })
+      .def("ended", &Reporter::ended);
 }
 
 void bind_memory(py::module_& m) {
@@ -157,6 +202,7 @@ void bind_board(py::module_& m) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   using namespace neaptide::soft;
   bind_execution(m);
+  bind_reporter(m);
   bind_memory(m);
   bind_board(m);
   m.def("default_generator", [] { return default_generator(); });

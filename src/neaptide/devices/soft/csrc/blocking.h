@@ -22,6 +22,11 @@ using Surround = std::function<void(const std::function<void()>&)>;
 void set_blocking(Surround surround);
 void blocking(const std::function<void()>& wait);
 
+/// As blocking(), for a wait that may take minutes: `wait` returns whether it is over, at the latest at the time it is
+/// given. In between `interrupts` is called, which the bindings set and which throws when the user pressed Ctrl-C.
+void set_interrupts(void (*interrupts)());
+void blocking_with_interrupts(const std::function<bool(std::chrono::steady_clock::time_point)>& wait);
+
 /// Waits by spinning for a little while before it sleeps: longer when the last waits were short, hardly at all when
 /// they were long. Used by one thread.
 class AdaptiveSpin {

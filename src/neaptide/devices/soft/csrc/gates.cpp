@@ -1,5 +1,7 @@
 #include "gates.h"
 
+#include <c10/util/Exception.h>
+
 #include <utility>
 
 #include "blocking.h"
@@ -9,6 +11,18 @@ namespace neaptide::soft {
 namespace {
 thread_local int launch_depth = 0;
 thread_local bool outside = false;  // the launch on this thread stands still
+
+/// For a thread that answers a request at the gate: what it does for that is in no launch that it would have to leave.
+class AtTheGate {
+ public:
+  AtTheGate() : before_(std::exchange(outside, true)) {}
+  AtTheGate(const AtTheGate&) = delete;
+  AtTheGate& operator=(const AtTheGate&) = delete;
+  ~AtTheGate() { outside = before_; }
+
+ private:
+  const bool before_;
+};
 }  // namespace
 
 void Gates::set(std::uint32_t bit, bool closed) {
@@ -28,15 +42,14 @@ void Gates::enter() {
     inside_.fetch_add(1);
     const auto closed = closed_.load();
     const auto request = member_.request();
-    if (!(closed & (kLaunch | kPermit)) && request == Request::none) return;
+    if (!(closed & (kLaunch | kPermit | kRefused)) && request == Request::none) return;
     leave();
+    TORCH_CHECK_WITH(OutOfMemoryError, !(closed & kRefused), refusal_);
     if (request != Request::none) {
+      const AtTheGate at_the_gate;
       serve_(request);
     } else if (closed & kLaunch) {
-      blocking([this] {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return launch_open(); });
-      });
+      await_open_launch();
     } else {
       await_permit();
     }
@@ -58,10 +71,50 @@ void Gates::await_permit() {
     closed_.fetch_and(~kPermit);
   }
   const auto iteration = member_.begin_iteration();
-  if (member_.permitted(iteration)) return;
-  member_.set_state(JobState::waiting_permit);
-  blocking([&] { member_.wait_permit(iteration, Deadline::max()); });
-  member_.set_state(JobState::running);
+  if (!member_.permitted(iteration)) {
+    member_.set_state(JobState::waiting_permit);
+    const auto may_go = [&] { return member_.permitted(iteration) || refused(); };
+    blocking_with_interrupts([&](Deadline look) { return member_.wait_control(may_go, look); });
+    member_.set_state(JobState::running);
+    member_.renew_age();  // who waited long for the permit is not older than those that ran meanwhile
+  }
+  on_permit_();
+  began_ns_.store(now_ns());
+  begun_.fetch_add(1);
+}
+
+void Gates::await_open_launch() {
+  {
+    std::lock_guard lock(mutex_);
+    ++held_;
+  }
+  changed_.notify_all();
+  struct Held {
+    Gates& gates;
+    ~Held() {
+      std::lock_guard lock(gates.mutex_);
+      --gates.held_;
+    }
+  } const held{*this};
+  blocking_with_interrupts([this](Deadline look) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, look, [this] { return launch_open() || refused(); });
+  });
+}
+
+bool Gates::wait_for_held_launch(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return held_ > 0; });
+}
+
+void Gates::refuse(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (refused()) return;  // a launch may be reading the first reason
+    refusal_ = reason;
+  }
+  set(kRefused, true);
+  member_.poke_controls();
 }
 
 bool Gates::quiesce(Deadline deadline) {
@@ -95,7 +148,7 @@ OutsideLaunch::OutsideLaunch(Gates& gates) : gates_(gates), leaves_(launch_depth
   if (leaves_) gates_.leave();
 }
 
-OutsideLaunch::~OutsideLaunch() {
+OutsideLaunch::~OutsideLaunch() noexcept(false) {
   if (!leaves_) return;
   outside = false;
   gates_.enter();

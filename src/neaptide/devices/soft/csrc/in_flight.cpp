@@ -1,7 +1,5 @@
 #include "in_flight.h"
 
-#include <algorithm>
-
 #include "blocking.h"
 
 namespace neaptide::soft {
@@ -17,7 +15,7 @@ void InFlight::enter() {
                   std::unique_lock lock(mutex_);
                   waiters_.fetch_add(1);
                   // The board's cap can be raised without a kernel ending, so look again now and then.
-                  while (!room()) left_.wait_for(lock, std::chrono::milliseconds(50));
+                  while (!ample()) left_.wait_for(lock, std::chrono::milliseconds(50));
                   waiters_.fetch_sub(1);
                 });
     });
@@ -28,9 +26,10 @@ void InFlight::enter() {
 }
 
 void InFlight::leave() {
-  count_.fetch_sub(1);
+  const auto left = static_cast<std::uint64_t>(count_.fetch_sub(1) - 1);
   member_.count_done();
-  if (waiters_.load() == 0) return;
+  tide_.passed(launched_.load(std::memory_order_relaxed) - left);
+  if (waiters_.load() == 0 || !ample()) return;
   {
     std::lock_guard lock(mutex_);
   }

@@ -55,7 +55,8 @@ void Runtime::stop() {
 Runtime::Runtime(const RuntimeOptions& options, void (*prepare_worker)(), void (*set_width)(std::uint32_t))
     : board_(Board::open_or_create(options.board_path, {options.capacity_bytes, options.sms})),
       member_(board_, options.job),
-      gates_(member_, [this](Request request) { serve(request); }),
+      gates_(
+          member_, [this](Request request) { serve(request); }, [this] { in_flight_.begin_iteration(); }),
       in_flight_(member_),
       width_(options.width == 0 ? board_->sms() : std::min(options.width, board_->sms())),
       arena_(std::make_unique<Arena>(driver_, member_, arena_options(options))),

@@ -1,0 +1,17 @@
+"""The board of a device without torch: what a daemon needs to look at it and to control the processes on it."""
+
+from __future__ import annotations
+
+from neaptide.devices.board.board import Board, BoardError
+from neaptide.devices.board.figures import PERMIT_ALL, BoardFigures, JobState, Progress, Request, SlotFigures
+
+__all__ = [
+    "PERMIT_ALL",
+    "Board",
+    "BoardError",
+    "BoardFigures",
+    "JobState",
+    "Progress",
+    "Request",
+    "SlotFigures",
+]

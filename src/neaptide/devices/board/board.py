@@ -1,0 +1,161 @@
+"""A board that this process looks at and controls; devices/native/board.h says what each call guarantees."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from neaptide.devices.board import figures as fig
+from neaptide.devices.board.library import NativeBoard, NativeProgress, NativeSlot, load
+
+_STATES, _REQUESTS = tuple(fig.JobState), tuple(fig.Request)  # cheaper than making one of a number
+
+
+class BoardError(ValueError):
+    """The board cannot be used, or a slot is not taken; one clear line."""
+
+
+class Board:
+    """A mapped board file. A forked child must open its own."""
+
+    def __init__(self, handle: int | None, path: Path) -> None:
+        self._library = load()
+        if not handle:
+            raise BoardError(last_error())
+        self.handle: int | None = handle
+        self.path = path
+        self._board, self._slots, self._progress = NativeBoard(), (NativeSlot * fig.SLOTS)(), NativeProgress()
+        self._progress_address = ctypes.addressof(self._progress)
+        self._done, self._held = (ctypes.c_uint64 * fig.SLOTS)(), (ctypes.c_uint64 * fig.SLOTS)()
+
+    @classmethod
+    def create(cls, path: Path, capacity_bytes: int, sms: int) -> Board:
+        """Open the board at this path; make it when there is none. One that exists keeps what it has."""
+        return cls(load().neaptide_board_create(os.fsencode(path), capacity_bytes, sms), path)
+
+    @classmethod
+    def open(cls, path: Path) -> Board:
+        """Open a board that exists."""
+        return cls(load().neaptide_board_open(os.fsencode(path)), path)
+
+    def close(self) -> None:
+        """Unmap it; members that were joined through it keep it mapped until they leave."""
+        if self.handle is not None:
+            self._library.neaptide_board_close(self.handle)
+            self.handle = None
+
+    # --- looking: changes nothing
+
+    def snapshot(self) -> fig.BoardFigures:
+        """Everything at one moment."""
+        board = self._board
+        count = self._library.neaptide_board_snapshot(self.handle, ctypes.byref(board), self._slots)
+        self._check(count)
+        return fig.BoardFigures(
+            capacity_bytes=board.capacity,
+            used_bytes=board.used,
+            high_water_bytes=board.high_water,
+            sms=board.sms,
+            sm_tokens=board.sm_tokens,
+            consistent=bool(board.consistent),
+            slots=tuple(_slot(self._slots[index]) for index in range(count)),
+        )
+
+    def progress(self, slot: int) -> fig.Progress:
+        """One slot now; about a microsecond in C and a few in Python."""
+        if self._library.neaptide_board_progress(self.handle, slot, self._progress_address) != 0:
+            raise BoardError(last_error())
+        seen = self._progress
+        return fig.Progress(
+            seen.iteration,
+            seen.age,
+            seen.launched,
+            seen.done,
+            seen.held,
+            seen.wanted,
+            _STATES[seen.state],
+            _REQUESTS[seen.request],
+            seen.permit,
+            bool(seen.taken),
+            seen.pid,
+        )
+
+    def glance(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
+        """Kernels done and bytes held of each slot, taken or not; they change with the next glance."""
+        self._check(self._library.neaptide_board_glance(self.handle, self._done, self._held))
+        return self._done, self._held
+
+    # --- controlling
+
+    def reap(self) -> int:
+        """Free what dead processes left; how many slots that were."""
+        return self._check(self._library.neaptide_board_reap(self.handle))
+
+    def set_capacity(self, capacity_bytes: int) -> None:
+        """What all may hold together; may be below what they do."""
+        self._check(self._library.neaptide_board_set_capacity(self.handle, capacity_bytes))
+
+    def reset_high_water(self) -> None:
+        self._check(self._library.neaptide_board_reset_high_water(self.handle))
+
+    def set_permit(self, slot: int, iterations: int) -> None:
+        """Iterations that may have started so far, or PERMIT_ALL."""
+        self._check(self._library.neaptide_board_set_permit(self.handle, slot, iterations))
+
+    def set_heavy_open(self, slot: int, heavy_open: bool) -> None:
+        self._check(self._library.neaptide_board_set_heavy_open(self.handle, slot, heavy_open))
+
+    def set_inflight_cap(self, slot: int, kernels: int | None) -> None:
+        cap = fig.UNBOUNDED if kernels is None else kernels
+        self._check(self._library.neaptide_board_set_inflight_cap(self.handle, slot, cap))
+
+    def set_ceiling(self, slot: int, ceiling_bytes: int | None) -> None:
+        ceiling = fig.NO_CEILING if ceiling_bytes is None else ceiling_bytes
+        self._check(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
+
+    def forget_foreseen(self, slot: int) -> None:
+        """No bytes are kept for the slot's iteration any more: it does not come along."""
+        self._check(self._library.neaptide_board_forget_foreseen(self.handle, slot))
+
+    def set_request(self, slot: int, request: fig.Request) -> None:
+        self._check(self._library.neaptide_board_set_request(self.handle, slot, request))
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            raise BoardError(last_error())
+        return result
+
+
+def last_error() -> str:
+    """Why the last call of this thread failed."""
+    said: bytes = load().neaptide_error()
+    return said.decode(errors="replace")
+
+
+def process_state(pid: int, start_time: int) -> fig.ProcessState:
+    """Whether a process that is on a board runs, is stopped, or is gone."""
+    return fig.ProcessState(load().neaptide_process_state(pid, start_time))
+
+
+def _slot(seen: NativeSlot) -> fig.SlotFigures:
+    return fig.SlotFigures(
+        slot=seen.slot,
+        pid=seen.pid,
+        start_time=seen.start_time,
+        job=seen.job.decode(errors="replace"),
+        state=fig.JobState(seen.state),
+        request=fig.Request(seen.request),
+        permit=seen.permit,
+        heavy_open=bool(seen.heavy_open),
+        inflight_cap=seen.inflight_cap,
+        iteration=seen.iteration,
+        age=seen.age,
+        launched=seen.launched,
+        done=seen.done,
+        held_bytes=seen.held,
+        needed_bytes=seen.needed,
+        wanted_bytes=seen.wanted,
+        ceiling_bytes=seen.ceiling,
+        sm_tokens=seen.sm_tokens,
+    )

@@ -1,0 +1,95 @@
+"""What a board shows, as Python values; devices/native/board.h says what each figure is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+PERMIT_ALL = 2**32 - 1
+UNBOUNDED = 2**32 - 1
+NO_CEILING = 2**64 - 1
+NO_ITERATION = 2**64 - 1
+SLOTS = 64
+
+
+class JobState(IntEnum):
+    """What a process does, as it says itself."""
+
+    IDLE = 0
+    RUNNING = 1
+    WAITING_PERMIT = 2
+    WAITING_LEASE = 3
+    SUSPENDED = 4
+    EVICTED = 5
+
+
+class Request(IntEnum):
+    """What a controller asks of a process."""
+
+    NONE = 0
+    EVICT = 1
+    RESTORE = 2
+    SUSPEND = 3
+    RESUME = 4
+
+
+class ProcessState(IntEnum):
+    """A process as the kernel sees it."""
+
+    RUNNING = 0
+    STOPPED = 1
+    GONE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One slot, read word by word."""
+
+    iteration: int  # iterations begun so far
+    age: int  # ticket of the running iteration: lower is older; NO_ITERATION outside
+    launched: int
+    done: int
+    held_bytes: int
+    wanted_bytes: int  # waited for now
+    state: JobState
+    request: Request
+    permit: int
+    taken: bool  # a process has the slot
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFigures:
+    """One process on the board."""
+
+    slot: int
+    pid: int
+    start_time: int
+    job: str
+    state: JobState
+    request: Request
+    permit: int
+    heavy_open: bool
+    inflight_cap: int
+    iteration: int
+    age: int
+    launched: int
+    done: int
+    held_bytes: int
+    needed_bytes: int
+    wanted_bytes: int
+    ceiling_bytes: int
+    sm_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFigures:
+    """The whole board at one moment."""
+
+    capacity_bytes: int
+    used_bytes: int
+    high_water_bytes: int
+    sms: int
+    sm_tokens: int
+    consistent: bool
+    slots: tuple[SlotFigures, ...]

@@ -1,0 +1,221 @@
+// The board and a membership of it as plain functions, for callers without torch; board.h and member.h say what each
+// does. A function that can fail returns -1 or null, and error() says why.
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "../../native/board.h"
+#include "../../native/board_layout.h"
+#include "../../native/member.h"
+#include "../../native/process.h"
+
+using namespace neaptide;
+
+namespace {
+
+thread_local std::string problem;
+
+struct Handle {
+  std::shared_ptr<Board> board;
+};
+
+template <typename Work>
+auto guarded(Work work, decltype(work()) failed) noexcept -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    problem = error.what();
+    return failed;
+  }
+}
+
+template <typename Work>
+int attempt(Work work) noexcept {
+  return guarded(
+      [&] {
+        work();
+        return 0;
+      },
+      -1);
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+struct SlotFigures {
+  std::uint64_t start_time, iteration, age, launched, done, held, needed, wanted, ceiling;
+  std::int32_t pid;
+  std::uint32_t slot, state, request, permit, heavy_open, inflight_cap, sm_tokens;
+  char job[64];
+};
+
+struct BoardFigures {
+  std::uint64_t capacity, used, high_water;
+  std::uint32_t sms, sm_tokens, consistent, slots;
+};
+
+struct Progress {
+  std::uint64_t iteration, age, launched, done, held, wanted;
+  std::uint32_t state, request, permit, taken;
+  std::int32_t pid;
+};
+
+const char* neaptide_error() { return problem.c_str(); }
+
+Handle* neaptide_board_create(const char* path, std::uint64_t capacity, std::uint32_t sms) {
+  return guarded([&] { return new Handle{Board::open_or_create(path, BoardConfig{capacity, sms})}; },
+                 static_cast<Handle*>(nullptr));
+}
+
+Handle* neaptide_board_open(const char* path) {
+  return guarded([&] { return new Handle{Board::open(path)}; }, static_cast<Handle*>(nullptr));
+}
+
+void neaptide_board_close(Handle* handle) { delete handle; }
+
+/// Fills `slots`, which has room for all there can be; returns how many are taken.
+int neaptide_board_snapshot(Handle* handle, BoardFigures* figures, SlotFigures* slots) {
+  return guarded(
+      [&] {
+        const BoardSnapshot seen = handle->board->snapshot();
+        *figures = {seen.capacity_bytes,
+                    seen.used_bytes,
+                    seen.high_water_bytes,
+                    seen.sms,
+                    seen.sm_tokens,
+                    seen.consistent,
+                    static_cast<std::uint32_t>(seen.slots.size())};
+        for (const SlotSnapshot& slot : seen.slots) {
+          SlotFigures& copy = *slots++;
+          copy = {slot.start_time,
+                  slot.iteration,
+                  slot.age,
+                  slot.launched,
+                  slot.done,
+                  slot.held_bytes,
+                  slot.needed_bytes,
+                  slot.wanted_bytes,
+                  slot.ceiling_bytes,
+                  slot.pid,
+                  slot.slot,
+                  static_cast<std::uint32_t>(slot.state),
+                  static_cast<std::uint32_t>(slot.request),
+                  slot.permit,
+                  slot.heavy_open,
+                  slot.inflight_cap,
+                  slot.sm_tokens,
+                  {}};
+          std::strncpy(copy.job, slot.job.c_str(), sizeof(copy.job) - 1);
+        }
+        return static_cast<int>(seen.slots.size());
+      },
+      -1);
+}
+
+/// One slot's progress, word by word: cheap, and enough for a look at one job.
+int neaptide_board_progress(Handle* handle, std::uint32_t slot, Progress* progress) {
+  return attempt([&] {
+    if (slot >= kSlots) throw BoardError("there is no slot " + std::to_string(slot));
+    const SlotLayout& words = handle->board->layout().slots[slot];
+    *progress = {words.iteration.load(),
+                 words.age.load(),
+                 words.launched.load(),
+                 words.done.load(),
+                 words.held.load(),
+                 words.wanted.load(),
+                 static_cast<std::uint32_t>(words.state.load()),
+                 static_cast<std::uint32_t>(words.request.load()),
+                 words.permit.load(),
+                 words.use.load() == SlotUse::taken,
+                 words.pid.load()};
+  });
+}
+
+/// Kernels done and bytes held, of every slot there can be.
+int neaptide_board_glance(Handle* handle, std::uint64_t* done, std::uint64_t* held) {
+  return attempt([&] {
+    for (const SlotLayout& slot : handle->board->layout().slots) {
+      *done++ = slot.done.load();
+      *held++ = slot.held.load();
+    }
+  });
+}
+
+int neaptide_board_reap(Handle* handle) {
+  return guarded([&] { return static_cast<int>(handle->board->reap()); }, -1);
+}
+int neaptide_board_set_capacity(Handle* handle, std::uint64_t bytes) {
+  return attempt([&] { handle->board->set_capacity(bytes); });
+}
+int neaptide_board_reset_high_water(Handle* handle) {
+  return attempt([&] { handle->board->reset_high_water(); });
+}
+int neaptide_board_set_permit(Handle* handle, std::uint32_t slot, std::uint32_t iterations) {
+  return attempt([&] { handle->board->set_permit(slot, iterations); });
+}
+int neaptide_board_set_heavy_open(Handle* handle, std::uint32_t slot, std::uint32_t open) {
+  return attempt([&] { handle->board->set_heavy_open(slot, open != 0); });
+}
+int neaptide_board_set_inflight_cap(Handle* handle, std::uint32_t slot, std::uint32_t kernels) {
+  return attempt([&] { handle->board->set_inflight_cap(slot, kernels); });
+}
+int neaptide_board_set_ceiling(Handle* handle, std::uint32_t slot, std::uint64_t bytes) {
+  return attempt([&] { handle->board->set_ceiling(slot, bytes); });
+}
+int neaptide_board_forget_foreseen(Handle* handle, std::uint32_t slot) {
+  return attempt([&] { handle->board->forget_foreseen(slot); });
+}
+int neaptide_board_set_request(Handle* handle, std::uint32_t slot, std::uint32_t request) {
+  return attempt([&] { handle->board->set_request(slot, static_cast<Request>(request)); });
+}
+
+/// 0: the process runs, 1: it is stopped, 2: it is gone, or the pid is another's now.
+int neaptide_process_state(std::int32_t pid, std::uint64_t start_time) {
+  return guarded([&] { return static_cast<int>(probe({pid, start_time})); }, -1);
+}
+
+Member* neaptide_member_join(Handle* handle, const char* job) {
+  return guarded([&] { return new Member(handle->board, job); }, static_cast<Member*>(nullptr));
+}
+void neaptide_member_leave(Member* member) { delete member; }
+std::uint32_t neaptide_member_slot(Member* member) { return member->slot(); }
+/// 0: granted, else why not (Lease).
+int neaptide_member_take(Member* member, std::uint64_t bytes, double seconds) {
+  return guarded(
+      [&] {
+        const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+        return static_cast<int>(member->take(bytes, std::chrono::steady_clock::now() + wait));
+      },
+      -1);
+}
+int neaptide_member_give(Member* member, std::uint64_t bytes) {
+  return attempt([&] { member->give(bytes); });
+}
+std::uint64_t neaptide_member_begin_iteration(Member* member) { return member->begin_iteration(); }
+void neaptide_member_end_iteration(Member* member) { member->end_iteration(); }
+/// 1: permitted, 0: not within that time.
+int neaptide_member_wait_permit(Member* member, std::uint64_t iteration, double seconds) {
+  return guarded(
+      [&] {
+        const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+        return static_cast<int>(member->wait_permit(iteration, std::chrono::steady_clock::now() + wait));
+      },
+      -1);
+}
+void neaptide_member_set_state(Member* member, std::uint32_t state) { member->set_state(static_cast<JobState>(state)); }
+void neaptide_member_count(Member* member, std::uint64_t launched, std::uint64_t done) {
+  member->count_launched(launched);
+  member->count_done(done);
+}
+std::uint32_t neaptide_member_request(Member* member) { return static_cast<std::uint32_t>(member->request()); }
+int neaptide_member_finish_request(Member* member, std::uint32_t request) {
+  return member->finish_request(static_cast<Request>(request));
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
