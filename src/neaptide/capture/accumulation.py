@@ -34,7 +34,14 @@ def undo_copies(log: Log) -> Log:
     for name, clock in log.calls:
         in_place = clock < len(kernels) and kernels[clock].name == f"{name}_"
         calls.append((f"{name}_" if in_place else name, clock))
-    return Log(kernels=kernels, calls=calls, launched=log.launched, storages=storages, root_starts=log.root_starts)
+    return Log(
+        kernels=kernels,
+        calls=calls,
+        launched=log.launched,
+        storages=storages,
+        root_starts=log.root_starts,
+        stands_for=stands_for,
+    )
 
 
 def _was_in_place(kernel: Kernel, index: int, storages: list[Storage], before: list[Kernel]) -> bool:

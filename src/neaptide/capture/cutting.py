@@ -77,7 +77,7 @@ def _describe(kernel: Kernel) -> str:
 def trace_of(log: Log, start: int, end: int, times: Times, where: Where, variation: str) -> Trace:
     """The trace of the kernels from `start` to just before `end`."""
     n = end - start
-    numbers = [i for i, storage in enumerate(log.storages) if _is_held(storage, start, end)]
+    numbers = held_storages(log, start, end)
     position = {number: row for row, number in enumerate(numbers)}
     kernels = log.kernels[start:end]
     storages = [log.storages[number] for number in numbers]
@@ -116,6 +116,11 @@ def trace_of(log: Log, start: int, end: int, times: Times, where: Where, variati
             saved=np.array([storage.saved for storage in storages], dtype=np.bool_),
         ),
     )
+
+
+def held_storages(log: Log, start: int, end: int) -> list[int]:
+    """The storages that are the tensors of the trace of these kernels, in the trace's order."""
+    return [i for i, storage in enumerate(log.storages) if _is_held(storage, start, end)]
 
 
 def _is_held(storage: Storage, start: int, end: int) -> bool:

@@ -73,6 +73,7 @@ class Log:
     launched: list[int] = field(default_factory=list)  # the device's count after each call; 0 if it has none
     storages: list[Storage] = field(default_factory=list)
     root_starts: list[int] = field(default_factory=list)  # the kernels before each outermost module call
+    stands_for: list[int] = field(default_factory=list)  # of each storage, the one it is counted as (`accumulation`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Recorder(TorchDispatchMode):
         return perf_counter()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(saved_tensors_hooks(self._pack, lambda packed: packed))
+        self._stack.enter_context(saved_tensors_hooks(self._pack, self._unpack))
         super().__enter__()
         self._active = True
         return self
@@ -288,7 +289,7 @@ class Recorder(TorchDispatchMode):
         for tensor in outs if parameter is not None else ():
             self._name(tensor, Kind.GRADIENT, self._names.get(id(parameter), ""))
 
-    def _pack(self, tensor: Tensor) -> Tensor:
+    def _pack(self, tensor: Tensor) -> Any:
         number = self._storage(tensor)
         if number is not None:
             self.log.storages[number].saved = True
@@ -297,6 +298,10 @@ class Recorder(TorchDispatchMode):
             return tensor.detach()  # the tensor itself would hold its own node in a cycle
         finally:
             self._quiet = False
+
+    def _unpack(self, packed: Any) -> Tensor:
+        tensor: Tensor = packed
+        return tensor
 
     # Modules and optimizers
 

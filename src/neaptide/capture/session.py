@@ -7,17 +7,19 @@ nothing more is needed.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
 
 from neaptide.capture.accumulation import undo_copies
-from neaptide.capture.cutting import Times, Where, held_between, low_point, trace_of, variation_of
+from neaptide.capture.cutting import Times, Where, held_between, held_storages, low_point, trace_of, variation_of
 from neaptide.capture.device_times import KernelRun, kernel_module, logged, times_from
 from neaptide.capture.recorder import Log, Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
@@ -31,6 +33,16 @@ class CaptureError(ValueError):
     """Nothing could be captured."""
 
 
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A trace, and where in the recorder's log its ops and tensors come from."""
+
+    trace: Trace
+    start: int  # the kernel that is the trace's first op
+    end: int
+    tensor_of_storage: Mapping[int, int]
+
+
 class Session:
     """Captures the iterations between its `advance` calls; `recorder` is to be told of modules and optimizers."""
 
@@ -41,10 +53,13 @@ class Session:
         timed: int = 2,
         cut_at_low_point: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
+        kernels: Any | None = None,
+        recorder: type[Recorder] = Recorder,
     ) -> None:
         self._device = device
-        self._kernels = kernel_module(device)
-        self.recorder = Recorder(device, self._kernels.launched) if self._kernels else Recorder(device)
+        # Whoever knows a better module than the one of the device's name says so: `cuda` may name another device.
+        self._kernels = kernels or kernel_module(device)
+        self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
         # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
         # where the device keeps a log of its kernels, that gives both.
         instruments = ["record"] * (SETTLING + recorded + CLOSING)
@@ -66,6 +81,11 @@ class Session:
         self._launched_before = 0
         self._recorded_kernels = KernelRun()
         self._runs: list[KernelRun] = []
+
+    @property
+    def recording(self) -> bool:
+        """Whether the iteration at hand is recorded."""
+        return self._recording
 
     def advance(self) -> bool:
         """End the iteration before and begin the next; False when the capture has all it needs."""
@@ -123,6 +143,10 @@ class Session:
         Also from a capture that was broken off, as long as one iteration was recorded. `times` takes the place of the
         measured ones.
         """
+        return self.captured(where, times).trace
+
+    def captured(self, where: Where, times: Callable[[Log, int, int], Times] | None = None) -> Captured:
+        """The trace and where its ops and tensors are in the recorder's log."""
         log, marks = undo_copies(self.recorder.log), self._marks
         if len(marks) < 2 or marks[-1] == marks[0]:
             raise CaptureError(f"no operation on {self._device.type} was seen")
@@ -135,7 +159,9 @@ class Session:
         if times is None:
             times = self._measured_times if self._kernels is None else self._logged_times
         chosen = times(log, start, end)
-        return trace_of(log, start, end, chosen, where, variation)
+        row = {number: row for row, number in enumerate(held_storages(log, start, end))}
+        rows = {number: row[kept] for number, kept in enumerate(log.stands_for) if kept in row}
+        return Captured(trace_of(log, start, end, chosen, where, variation), start, end, rows)
 
     def _logged_times(self, log: Log, start: int, end: int) -> Times:
         """Times from the device's own log of its kernels, or the recorder's where there is none to go by."""

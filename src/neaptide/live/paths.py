@@ -1,0 +1,74 @@
+"""Where the daemon and the jobs meet: one runtime directory of the user's own, and the files in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class RuntimeDirectoryError(ValueError):
+    """The runtime directory cannot be used or trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePaths:
+    """The files of one daemon, and so of one device."""
+
+    folder: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "daemon.sock"
+
+    @property
+    def pid(self) -> Path:
+        return self.folder / "daemon.pid"
+
+    @property
+    def board(self) -> Path:
+        return self.folder / "board"
+
+    @property
+    def events(self) -> Path:
+        return self.folder / "events.jsonl"
+
+    @property
+    def traces(self) -> Path:
+        return self.folder / "traces"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "daemon.log"
+
+
+def runtime_paths() -> RuntimePaths:
+    """NEAPTIDE_RUNTIME, else `neaptide` in the user's runtime directory, else one under /tmp. Makes nothing."""
+    if named := os.environ.get("NEAPTIDE_RUNTIME"):
+        return RuntimePaths(Path(named).absolute())
+    if base := os.environ.get("XDG_RUNTIME_DIR"):
+        return RuntimePaths(Path(base) / "neaptide")
+    return RuntimePaths(Path(f"/tmp/neaptide-{os.getuid()}"))
+
+
+def prepare(paths: RuntimePaths) -> None:
+    """Make the directory, for this user alone; RuntimeDirectoryError when it is not or cannot be."""
+    folder = paths.folder
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise RuntimeDirectoryError(f"{folder} cannot be used: {error.strerror}; set NEAPTIDE_RUNTIME") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise RuntimeDirectoryError(f"{folder} is not a directory; set NEAPTIDE_RUNTIME")
+    if found.st_uid != os.getuid():
+        raise RuntimeDirectoryError(f"{folder} belongs to another user; set NEAPTIDE_RUNTIME")
+    if found.st_mode & 0o077:
+        try:
+            folder.chmod(0o700)
+        except OSError as error:
+            raise RuntimeDirectoryError(f"{folder} is open to others: {error.strerror}; set NEAPTIDE_RUNTIME") from None
+    # The address of a Unix socket has room for 107 bytes.
+    if len(os.fsencode(paths.socket)) > 107:
+        raise RuntimeDirectoryError(f"the path {paths.socket} is too long for a socket; set NEAPTIDE_RUNTIME")

@@ -1,0 +1,156 @@
+"""A daemon in a process of its own, for tests, and jobs for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from fake_job import FakeJob, FakeJobSpec
+from neaptide.core.policy import Policy
+from neaptide.devices.board import Board
+from neaptide.live.asking import NoDaemonError, ask
+from neaptide.live.paths import RuntimePaths, prepare
+from neaptide.live.protocol import JobStatus, Shutdown, Status, StatusRequest
+from neaptide.live.server import Server, listening
+from neaptide.policies.files import find_policy
+
+MIB = 1 << 20
+SECONDS = 30.0
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
+    """Wait for another process."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
+        time.sleep(0.005)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End it for good."""
+    process.kill()
+    process.wait(SECONDS)
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+class _Jobs:
+    """A daemon's jobs, and what it says of them."""
+
+    paths: RuntimePaths
+    board: Board
+
+    def __init__(self, folder: Path, policy: str | Policy = "neaptide", budget: int = 100 * MIB) -> None:
+        self.paths = RuntimePaths(folder)
+        self.policy, self.budget = policy, budget
+        self.processes: list[subprocess.Popen[str]] = []
+        self.jobs: list[FakeJob] = []
+        self.start()
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def status(self) -> Status:
+        answer = ask(self.paths, StatusRequest())
+        assert isinstance(answer, Status)
+        return answer
+
+    def job(self, name: str) -> JobStatus:
+        """The newest of that name."""
+        return [job for job in self.status().jobs if job.name == name][-1]
+
+    def has(self, name: str, state: str) -> bool:
+        return any(job.name == name and job.state == state for job in self.status().jobs)
+
+    def run(self, **spec: object) -> FakeJob:
+        """A job on a thread of this process."""
+        job = FakeJob(self.paths.socket, self.paths.board, msgspec.convert(spec, FakeJobSpec)).start()
+        self.jobs.append(job)
+        return job
+
+    def spawn(self, **spec: object) -> subprocess.Popen[str]:
+        """A job in a process of its own."""
+        text = msgspec.json.encode(msgspec.convert(spec, FakeJobSpec)).decode()
+        here = Path(__file__).parent
+        process = subprocess.Popen(
+            [sys.executable, str(here / "fake_job.py"), str(self.paths.socket), str(self.paths.board), text],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path])},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def end_jobs(self) -> None:
+        for job in self.jobs:
+            job.stop.set()
+            job.go_on.set()
+        for job in self.jobs:
+            job.join()
+        for process in self.processes:
+            kill(process)
+
+
+class DaemonProcess(_Jobs):
+    """`neaptide up --foreground` in its own runtime directory."""
+
+    def start(self) -> None:
+        words = f"up --foreground --sms 2 --budget {self.budget} --policy {self.policy}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "neaptide.cli", *words.split()],
+            env={**os.environ, "NEAPTIDE_RUNTIME": str(self.paths.folder)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(self.answers, "the daemon to answer")
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, f"the daemon ended: {self.process.stderr and self.process.stderr.read()}"
+        try:
+            return self.status().pid == self.process.pid
+        except NoDaemonError:
+            return False
+
+    def stop(self) -> str:
+        """End everything; what the daemon said on stderr."""
+        self.end_jobs()
+        if self.process.poll() is None:
+            try:
+                ask(self.paths, Shutdown())
+            except NoDaemonError:
+                self.process.kill()
+        return self.process.communicate(timeout=SECONDS)[1]
+
+
+class DaemonThread(_Jobs):
+    """A daemon on a thread of this process, which is there at once."""
+
+    def start(self) -> None:
+        prepare(self.paths)
+        self.board = Board.create(self.paths.board, self.budget, 2)
+        self._up = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._up.wait(SECONDS)
+
+    async def _serve(self) -> None:
+        policy = find_policy(self.policy) if isinstance(self.policy, str) else self.policy
+        async with listening(self.paths, self.board, policy, self.budget) as server:
+            self.server: Server = server
+            self._up.set()
+            await server.stopped
+
+    def stop(self) -> None:
+        """End everything."""
+        self.end_jobs()
+        ask(self.paths, Shutdown())
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()

@@ -1,0 +1,243 @@
+"""Which calls and steps of a program are an iteration. On the CPU: what is watched is the same on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from neaptide.live.iterations import Iterations
+
+BATCH = torch.ones(2, 3)
+
+
+class Notes:
+    """What a listener is told, in letters: t and s a training and a serving iteration begins, f forward, e end."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def begin(self, serving: bool, trained: bool) -> None:  # noqa: ARG002 - the listener's interface
+        self.text += "s" if serving else "t"
+
+    def end_forward(self) -> None:
+        self.text += "f"
+
+    def end(self) -> None:
+        self.text += "e"
+
+    def change(self) -> None:
+        self.text += "!"
+
+
+@contextmanager
+def noted() -> Iterator[Notes]:
+    notes = Notes()
+    iterations = Iterations(notes, "cpu")
+    iterations.install()
+    try:
+        yield notes
+    finally:
+        iterations.remove()
+
+
+def model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 1)))
+
+
+def sgd(*models: nn.Module) -> torch.optim.SGD:
+    return torch.optim.SGD([parameter for each in models for parameter in each.parameters()], lr=0.1)
+
+
+def backward(network: nn.Module) -> None:
+    loss = nn.MSELoss()(network(BATCH), torch.zeros(2, 1))  # a module, too, but without parameters
+    loss.backward()
+
+
+def test_a_plain_loop_has_one_iteration_per_step() -> None:
+    network = model()
+    update = sgd(network)
+    with noted() as notes:
+        for _ in range(3):
+            update.zero_grad()
+            backward(network)
+            update.step()
+    assert notes.text == "tf!e" + "tfe" * 2
+
+
+def test_accumulated_gradients_are_one_iteration() -> None:
+    network = model()
+    update = sgd(network)
+    with noted() as notes:
+        for step in range(12):
+            backward(network)
+            notes.text += "."
+            if step % 4 == 3:
+                update.step()
+                update.zero_grad()
+    # Before the first step nobody can know how many calls there are; then the forward pass ends with the fourth.
+    assert notes.text == "tf.e" * 3 + "tf.!e" + "tf....e" + "t...f.e"
+
+
+def test_of_two_optimizers_the_last_to_step_for_the_first_time_closes_the_iteration() -> None:
+    generator, critic = model(), model()
+    first, second = sgd(critic), sgd(generator)
+    with noted() as notes:
+        for _ in range(3):
+            for _ in range(2):
+                with torch.no_grad():
+                    generator(BATCH)
+                backward(critic)
+                first.step()
+            backward(generator)
+            second.step()
+    settled = notes.text.rsplit("!", 1)[1]
+    assert settled == "e" + "tfe" * 2
+
+
+def test_every_call_of_an_evaluation_is_an_iteration_of_its_own() -> None:
+    network = model()
+    update = sgd(network)
+    with noted() as notes:
+        for epoch in range(3):
+            network.train()
+            for _ in range(2):
+                backward(network)
+                update.step()
+            if epoch:
+                network.eval()
+                with torch.no_grad():
+                    network(BATCH), network(BATCH)
+    assert notes.text == "tf!e" + "tfe" * 3 + "sese" + "tfe" * 2 + "sese"
+
+
+def test_an_evaluation_with_another_copy_of_the_model_is_one_too() -> None:
+    network, average = model(), model().eval()
+    update = sgd(network)
+    with noted() as notes:
+        for step in range(6):
+            backward(network)
+            update.step()
+            if step == 4:
+                with torch.inference_mode():
+                    average(BATCH)
+    assert notes.text == "tf!e" + "tfe" * 4 + "se" + "tfe"
+
+
+def test_a_teacher_that_every_iteration_asks_belongs_to_the_iteration() -> None:
+    student, teacher = model(), model().eval()
+    update = sgd(student)
+    with noted() as notes:
+        for _ in range(5):
+            with torch.no_grad():
+                teacher(BATCH)
+            backward(student)
+            update.step()
+    assert notes.text.endswith("tfe" * 3)
+
+
+def test_serving_is_one_iteration_per_call_that_ends_with_the_call() -> None:
+    network = model().eval()
+    with noted() as notes:
+        with torch.no_grad():
+            for _ in range(3):
+                network(BATCH)
+        assert notes.text == "se" * 3
+
+
+def test_a_program_that_updates_its_weights_itself_has_one_iteration_from_call_to_call() -> None:
+    network = model()
+    with noted() as notes:
+        for _ in range(3):
+            backward(network)
+    assert notes.text == "tfetfetf"
+
+
+def test_a_program_without_modules_has_one_iteration_from_step_to_step() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    update = torch.optim.Adam([weight])
+    with noted() as notes:
+        for _ in range(4):
+            (weight * BATCH).sum().backward()
+            update.step()
+    assert notes.text == "!t" + "et" * 3
+
+
+def test_a_step_that_calls_the_model_itself_is_one_iteration() -> None:
+    network = model()
+    update = torch.optim.LBFGS(network.parameters(), max_iter=2)
+
+    def closure() -> torch.Tensor:
+        update.zero_grad()
+        loss: torch.Tensor = network(BATCH).square().mean()
+        loss.backward()
+        return loss
+
+    with noted() as notes:
+        for _ in range(3):
+            update.step(closure)
+    assert notes.text.rsplit("!", 1)[1].count("t") == 2
+    assert notes.text.endswith("e")
+
+
+def test_recomputation_in_the_backward_pass_is_no_call() -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = model()
+
+        def forward(self, batch: torch.Tensor) -> Any:
+            return checkpoint(self.inner, batch.clone().requires_grad_(), use_reentrant=False)
+
+    network = Checkpointed()
+    update = sgd(network)
+    with noted() as notes:
+        for _ in range(3):
+            backward(network)
+            update.step()
+    assert notes.text == "tf!e" + "tfe" * 2
+
+
+def test_when_the_closing_optimizer_steps_no_more_another_takes_its_place() -> None:
+    one, other = model(), model()
+    first, second = sgd(one), sgd(other)
+    with noted() as notes:
+        for network, update in ((one, first), (other, second)):
+            backward(network)
+            update.step()
+        notes.text = ""
+        for _ in range(40):
+            backward(one)
+            first.step()
+    assert notes.text.endswith("tfe" * 3)
+
+
+def test_a_call_that_raises_leaves_nothing_open_but_its_iteration() -> None:
+    network = model()
+    update = sgd(network)
+    with noted() as notes:
+        backward(network)
+        update.step()
+        with pytest.raises(RuntimeError):
+            network(torch.ones(2, 5))
+        backward(network)
+        update.step()
+    assert notes.text == "tf!e" + "tfe"
+
+
+@pytest.mark.parametrize("use", [lambda: model()(BATCH), lambda: sgd(model()).step()])
+def test_nothing_is_watched_afterwards_or_on_another_device(use: Callable[[], object]) -> None:
+    before = nn.Module.__call__
+    notes = Notes()
+    iterations = Iterations(notes, "meta")
+    iterations.install()
+    use()
+    iterations.remove()
+    assert nn.Module.__call__ is before
+    use()
+    assert notes.text == ""

@@ -1,0 +1,176 @@
+"""What may go wrong with jobs and with the daemon: after each, no capacity is lost and the others go on."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemons import MIB, DaemonProcess, DaemonThread, kill, until
+from fake_job import FakeJob
+from simple_policies import Everything
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
+    daemon = DaemonThread(tmp_path / "run")
+    yield daemon
+    daemon.stop()
+    assert "fault" not in capfd.readouterr().err
+
+
+def until_it_ran(process: subprocess.Popen[str], iterations: int) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= iterations:
+            return
+    raise AssertionError("it ended early")
+
+
+def goes_on(job: FakeJob, iterations: int = 5) -> None:
+    before = job.done
+    until(lambda: job.done >= before + iterations, f"{job.spec.name} to go on after {before}")
+
+
+def test_jobs_killed_at_any_moment_give_everything_back(daemon: DaemonThread) -> None:
+    witness = daemon.run(name="witness", iterations=100_000)
+    chance = random.Random(1)
+    for number in range(6):
+        victims = [daemon.spawn(name=f"victim-{number}-{i}", iterations=10_000) for i in range(2)]
+        if number % 2:
+            until_it_ran(victims[0], chance.randint(0, 20))
+        else:
+            until(lambda: len(daemon.status().jobs) > 1, "a victim to come")
+        for victim in victims:
+            kill(victim)
+        goes_on(witness)
+    until(lambda: daemon.status().used_bytes <= witness.spec.persistent + witness.spec.ephemeral, "all to be back")
+    until(lambda: len([job for job in daemon.status().jobs if not job.reason]) == 1, "the victims to be gone")
+    goes_on(witness)
+
+
+@pytest.mark.parametrize("policy", ["neaptide", "temporal"])
+def test_a_stopped_job_holds_nobody_up_and_goes_on_later(policy: str, tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", policy)
+    try:
+        others = [daemon.run(name=name, iterations=100_000) for name in ("x", "y")]
+        stopped = daemon.spawn(name="stopped", iterations=200, seconds=0.02)
+        until_it_ran(stopped, 3)
+        stopped.send_signal(signal.SIGSTOP)
+        until(lambda: daemon.has("stopped", "stopped"), "it to be noticed")
+        for job in others:
+            goes_on(job, 10)
+        stopped.send_signal(signal.SIGCONT)
+        until_it_ran(stopped, 50)
+        assert not daemon.has("stopped", "stopped")
+        for job in others:
+            goes_on(job)
+    finally:
+        daemon.stop()
+
+
+def test_a_job_stopped_while_it_is_measured_loses_its_turn(daemon: DaemonThread) -> None:
+    first = daemon.run(name="first", iterations=100_000)
+    goes_on(first)
+    newcomer = daemon.spawn(name="newcomer", iterations=20, seconds=1.0)
+    until(lambda: daemon.has("newcomer", "measured"), "its turn")
+    newcomer.send_signal(signal.SIGSTOP)
+    goes_on(first, 20)
+    newcomer.kill()
+    goes_on(first)
+
+
+@pytest.mark.parametrize("policy", ["neaptide", "temporal"])
+def test_a_job_that_does_nothing_between_iterations_gives_its_permit_back(policy: str, tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", policy)
+    try:
+        slow = daemon.run(name="slow", iterations=40, pause_at=10)
+        other = daemon.run(name="other", iterations=100_000)
+        until(lambda: slow.done == 10 and daemon.has("slow", "stopped"), "the permit to be taken back")
+        goes_on(other, 20)
+        slow.go_on.set()
+        slow.join()
+        assert slow.done == 40
+        goes_on(other)
+    finally:
+        daemon.stop()
+
+
+def test_a_job_that_needs_more_than_was_measured_makes_the_youngest_leave_for_a_while(tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", Everything())
+    jobs = [daemon.run(name=name, iterations=10, seconds=0.01, surprise=35 * MIB, pause_at=1) for name in "ab"]
+    until(lambda: all(job.done == 1 for job in jobs), "both to be there")
+    for job in jobs:
+        job.go_on.set()
+    for job in jobs:
+        job.join()
+    assert [job.done for job in jobs] == [10, 10]
+    assert max(job.most for job in jobs) == 85 * MIB
+    assert daemon.status().high_water_bytes <= 100 * MIB
+    assert sum(job.evictions for job in jobs) > 0
+    daemon.stop()
+
+
+def test_a_job_that_hoards_memory_makes_way_for_the_oldest_iteration_now_and_then(tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", Everything())
+    hog = daemon.run(name="hog", iterations=100_000, ephemeral=8 * MIB, hoards=45 * MIB)
+    goes_on(hog)
+    other = daemon.run(name="other", iterations=3, ephemeral=50 * MIB)
+    other.join()
+    assert hog.evictions >= 2
+    goes_on(hog)
+    daemon.stop()
+
+
+def test_a_daemon_killed_in_the_middle_finds_its_jobs_again(tmp_path: Path) -> None:
+    daemon = DaemonProcess(tmp_path / "run")
+    try:
+        _kill_and_restart(daemon)
+    finally:
+        assert "fault" not in daemon.stop()
+
+
+def _kill_and_restart(daemon: DaemonProcess) -> None:
+    jobs = [daemon.run(name=name, iterations=100_000) for name in "ab"]
+    until(lambda: all(job.done > 5 for job in jobs), "both to run")
+    daemon.process.kill()
+    daemon.process.communicate()
+    for job in jobs:
+        goes_on(job)  # under the board's limits
+    daemon.start()
+    until(lambda: all(daemon.has(name, "running") or daemon.has(name, "ready") for name in "ab"), "both to be back")
+    for job in jobs:
+        goes_on(job, 20)
+    late = daemon.run(name="late", iterations=10)
+    late.join()
+    assert daemon.status().high_water_bytes <= 100 * MIB
+    assert max(job.most for job in jobs) == 50 * MIB
+
+
+def test_a_full_disk_for_the_log_is_said_once_and_does_not_matter(tmp_path: Path) -> None:
+    daemon = DaemonProcess(tmp_path / "run")
+    try:
+        job = daemon.run(name="a", iterations=100_000)
+        goes_on(job)
+        until(daemon.paths.events.exists, "the log to be there")
+        daemon.paths.events.unlink()
+        daemon.paths.events.symlink_to("/dev/full")
+        until(lambda: "No space left" in daemon.status().problem, "it to be noticed")
+        goes_on(job, 20)
+        other = daemon.run(name="b", iterations=20)
+        other.join()
+    finally:
+        said = daemon.stop()
+    assert said.count("cannot be written") == 1
+    assert "fault" not in said
+
+
+def test_a_job_that_goes_without_a_word_has_failed(daemon: DaemonThread) -> None:
+    job = daemon.run(name="silent", iterations=3, goes_without_a_word=True)
+    job.join()
+    until(lambda: daemon.has("silent", "failed"), "it to be noticed")
+    assert daemon.job("silent").reason == "its process ended without a word"

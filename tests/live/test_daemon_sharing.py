@@ -1,0 +1,127 @@
+"""Jobs under a daemon: they share the device under the budget, whatever the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daemons import MIB, DaemonThread, until
+from neaptide.live import protocol as say
+from neaptide.live.asking import ask
+from neaptide.live.replay import replay
+from neaptide.policies import POLICIES
+from neaptide.policies.files import find_policy
+
+LIVE_POLICIES = sorted(set(POLICIES) - {"spatial-paged"})
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
+    daemon = DaemonThread(tmp_path / "run")
+    yield daemon
+    daemon.stop()
+    assert "fault" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("policy", LIVE_POLICIES)
+def test_three_jobs_that_do_not_fit_together_all_end_under_every_policy(
+    policy: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    daemon = DaemonThread(tmp_path / "run", policy)
+    try:
+        jobs = [daemon.run(name=name, iterations=10, tell_iterations=True) for name in "abc"]
+        for job in jobs:
+            job.join()
+        until(lambda: all(daemon.has(name, "done") for name in "abc"), "all jobs to be done")
+        status = daemon.status()
+        assert [job.done for job in jobs] == [10, 10, 10]
+        assert status.high_water_bytes <= status.budget_bytes
+        assert status.used_bytes == 0
+    finally:
+        daemon.stop()
+    assert "fault" not in capfd.readouterr().err
+    assert replay(daemon.paths.events, daemon.paths.traces, find_policy(policy)) == []
+
+
+def test_a_newcomer_is_measured_while_nothing_else_runs(daemon: DaemonThread) -> None:
+    first = daemon.run(name="first", iterations=200)
+    until(lambda: first.done > 5, "the first to run")
+    second = daemon.run(name="second", iterations=1, seconds=0.02)
+    second.join()
+    first.stop.set()
+    measured_from, measured_to = second.measured
+    overlapping = [span for span in first.ran if span[0] < measured_to and span[1] > measured_from]
+    assert overlapping == []
+    assert first.done > 5
+
+
+def test_a_newcomer_that_does_not_fit_beside_the_others_bytes_sends_them_away_while_it_is_measured(
+    daemon: DaemonThread,
+) -> None:
+    first = daemon.run(name="first", iterations=60, persistent=60 * MIB, ephemeral=20 * MIB)
+    until(lambda: first.done > 2, "the first to run")
+    second = daemon.run(name="second", iterations=5, persistent=40 * MIB, ephemeral=40 * MIB)
+    first.join()
+    second.join()
+    assert (first.done, second.done) == (60, 5)
+    assert first.evictions >= 1
+
+
+def test_a_job_larger_than_the_budget_is_refused_and_nobody_is_disturbed(daemon: DaemonThread) -> None:
+    first = daemon.run(name="first", iterations=50)
+    # It says that it needs more than it took when it was measured: the board would not have let it.
+    large = daemon.run(name="large", iterations=1, persistent=90 * MIB, ephemeral=8 * MIB, claims=50 * MIB)
+    large.join()
+    assert large.refused == (
+        "job large needs 148 MiB and the budget is 100 MiB; raise it (neaptide budget) or make the job smaller"
+    )
+    first.join()
+    assert first.done == 50
+    assert daemon.job("large").state == "failed"
+
+
+def test_an_inference_job_is_started_by_its_requests(tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", "herald")
+    try:
+        serving = daemon.run(name="serving", iterations=20, kind="inference", deadline_seconds=0.05)
+        training = daemon.run(name="training", iterations=20)
+        serving.join()
+        training.join()
+        assert (serving.done, training.done) == (20, 20)
+    finally:
+        daemon.stop()
+
+
+def test_a_job_alone_has_an_open_permit_and_loses_it_when_another_comes(daemon: DaemonThread) -> None:
+    first = daemon.run(name="first", iterations=10_000)
+    slot = first.member.slot
+    until(lambda: first.board.progress(slot).permit == 2**32 - 1 and first.done > 3, "the permit to be open")
+    second = daemon.run(name="second", iterations=10_000)
+    until(lambda: second.done > 3, "the second to run")
+    assert first.board.progress(slot).permit < 2**32 - 1
+    second.stop.set()
+    until(lambda: first.board.progress(slot).permit == 2**32 - 1, "the permit to be open again")
+
+
+def test_two_jobs_of_one_name_are_told_apart(daemon: DaemonThread) -> None:
+    jobs = [daemon.run(name="twin", iterations=30) for _ in range(2)]
+    for job in jobs:
+        job.join()
+    until(lambda: {job.name for job in daemon.status().jobs} == {"twin", "twin-2"}, "both to be known")
+
+
+def test_the_budget_can_be_changed_while_jobs_run(daemon: DaemonThread) -> None:
+    jobs = [daemon.run(name=name, iterations=10_000) for name in "ab"]
+    until(lambda: all(job.done > 3 for job in jobs), "both to run")
+    assert ask(daemon.paths, say.SetBudget(60 * MIB)) == say.Done()
+    until(lambda: daemon.status().used_bytes <= 60 * MIB, "the jobs to come down to it")
+    before = [job.done for job in jobs]
+    until(lambda: any(job.done > done + 5 for job, done in zip(jobs, before, strict=True)), "somebody to go on")
+    assert daemon.status().used_bytes <= 60 * MIB
+    assert ask(daemon.paths, say.SetBudget(100 * MIB)) == say.Done()
+    before = [job.done for job in jobs]
+    until(lambda: all(job.done > done + 5 for job, done in zip(jobs, before, strict=True)), "both to go on")
+    too_small = ask(daemon.paths, say.SetBudget(1024))
+    assert too_small == say.Problem("a budget of 1.00 KiB is too small; at least 2.00 MiB is needed")

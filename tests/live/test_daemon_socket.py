@@ -1,0 +1,87 @@
+"""What the daemon's socket lets in."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from daemons import DaemonThread
+from fake_job import Line
+from neaptide.live import protocol as say
+from neaptide.live.asking import watch
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
+    daemon = DaemonThread(tmp_path / "run")
+    yield daemon
+    daemon.stop()
+    assert "fault" not in capfd.readouterr().err
+
+
+def test_only_the_user_may_speak_to_it(daemon: DaemonThread) -> None:
+    assert daemon.paths.socket.stat().st_mode & 0o777 == 0o600
+    assert daemon.paths.folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x05hello",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\0",
+        say.frame(say.Turn()),
+        say.frame(say.IterationEnded(1, 1)),
+        say.frame(say.Ready()) + say.frame(say.StatusRequest()),
+    ],
+)
+def test_what_is_malformed_oversized_or_foreign_ends_that_connection_alone(daemon: DaemonThread, data: bytes) -> None:
+    other = Line(daemon.paths.socket)
+    with socket.socket(socket.AF_UNIX) as foreign:
+        foreign.settimeout(20)
+        foreign.connect(str(daemon.paths.socket))
+        foreign.sendall(data)
+        with suppress(ConnectionResetError):
+            assert foreign.recv(1) == b""
+    other.say(say.StatusRequest())
+    assert isinstance(other.hear(), say.Status)
+    other.close()
+
+
+def test_a_message_may_come_in_pieces_and_several_at_once(daemon: DaemonThread) -> None:
+    line = Line(daemon.paths.socket)
+    data = say.frame(say.StatusRequest()) * 3
+    for byte in data[:-2]:
+        line.socket.sendall(bytes([byte]))
+    line.socket.sendall(data[-2:])
+    assert all(isinstance(line.hear(), say.Status) for _ in range(3))
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (say.Hello(version=99, pid=1, slot=0, job="x"), "the job speaks version 99 of the protocol, the daemon 1"),
+        (say.Hello(pid=1, slot=5, job="x"), "process 1 has not slot 5"),
+    ],
+)
+def test_a_hello_that_is_not_true_is_refused(daemon: DaemonThread, hello: say.Hello, reason: str) -> None:
+    line = Line(daemon.paths.socket)
+    line.say(hello)
+    answer = line.hear()
+    assert isinstance(answer, say.Refused)
+    assert answer.reason.startswith(reason)
+    assert line.hear() is None
+    line.close()
+
+
+def test_a_watcher_is_told_again_and_again(daemon: DaemonThread) -> None:
+    statuses = watch(daemon.paths)
+    first, second = next(statuses), next(statuses)
+    assert second.uptime_seconds > first.uptime_seconds
+    statuses.close()  # type: ignore[attr-defined]

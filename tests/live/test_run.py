@@ -1,0 +1,135 @@
+"""`neaptide run` as a newcomer uses it, with jobs that are quick because they do not use the device."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from neaptide.live.lock import running_pid
+from neaptide.live.paths import RuntimePaths
+from neaptide.live.starting import start_daemon, stop_daemon
+from neaptide.reporting.run_folder import EVENTS, MEMORY, REPORT, read_run
+
+DEADLINE_SECONDS = 120.0
+
+
+class Command:
+    """`neaptide` in a folder and with a runtime directory of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.paths = RuntimePaths(folder / "r")
+        self._environment = {**os.environ, "NEAPTIDE_RUNTIME": str(self.paths.folder)}
+
+    def begin(self, *words: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "neaptide.cli", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self._environment,
+        )
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        process = self.begin(*words)
+        out, err = process.communicate(timeout=DEADLINE_SECONDS)
+        return process.returncode, out, err
+
+    def write(self, *programs: tuple[str, str], top: str = "") -> Path:
+        """A file of jobs that run these programs."""
+        path = self.folder / "jobs.toml"
+        tables = [f"[[job]]\nname = {name!r}\ncommand = ['python', '-c', '''{text}''']\n" for name, text in programs]
+        path.write_text(top + "\n" + "\n".join(tables))
+        return path
+
+
+@pytest.fixture
+def neaptide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    command = Command(tmp_path_factory.mktemp("n"))
+    yield command
+    stop_daemon(command.paths)
+
+
+def wait_until(there: Callable[[], object]) -> None:
+    until = monotonic() + DEADLINE_SECONDS
+    while not there():
+        assert monotonic() < until
+        sleep(0.02)
+
+
+def test_jobs_that_end_well_leave_their_output_a_log_and_a_report(neaptide: Command) -> None:
+    neaptide.write(("a", "print(1)"), ("b", "print(2)"), top="budget = '64MiB'\npolicy = 'zico'")
+    code, out, err = neaptide("run", "jobs.toml")
+    folder = neaptide.folder / "neaptide-runs" / "jobs-1"
+    assert (code, err) == (0, "")
+    assert "jobs: a, b; output in neaptide-runs/jobs-1" in out
+    assert "zico: no job was measured; at most 0 B of 64.0 MiB held" in out
+    assert "report written to neaptide-runs/jobs-1/report.html" in out
+    assert [(folder / f"{name}.log").read_text() for name in "ab"] == ["1\n", "2\n"]
+    assert all((folder / name).is_file() for name in (EVENTS, MEMORY, REPORT))
+    assert read_run(folder).logged.header.budget_bytes == 64 << 20
+    assert neaptide("report", folder)[0] == 0
+
+
+def test_a_job_that_fails_is_told_with_its_last_lines_and_the_others_go_on(neaptide: Command) -> None:
+    neaptide.write(("bad", "print(1); raise SystemExit('no data')"), ("good", "import time; time.sleep(1); print(2)"))
+    code, out, _ = neaptide("run", "jobs.toml", "-o", "kept")
+    assert code == 1
+    assert "bad failed after" in out
+    assert "exit code 1; bad.log ends with\n  1\n  no data\n" in out
+    assert (neaptide.folder / "kept" / "good.log").read_text() == "2\n"
+    assert "bad ended with exit code 1" in (neaptide.folder / "kept" / REPORT).read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_all_jobs_and_the_daemon(neaptide: Command, number: signal.Signals) -> None:
+    program = (
+        "import os, time\nprint(os.getpid(), os.environ['NEAPTIDE_SOCKET'], flush=True)\n"
+        "try: time.sleep(99)\nexcept KeyboardInterrupt: print('saved')"
+    )
+    neaptide.write(("a", program), ("b", program))
+    process = neaptide.begin("run", "jobs.toml", "-o", "kept")
+    logs = [neaptide.folder / "kept" / f"{name}.log" for name in "ab"]
+    wait_until(lambda: all(log.is_file() and log.read_text().count("\n") for log in logs))
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 130
+    assert "a was interrupted after" in out
+    for log in logs:
+        pid, socket, saved = log.read_text().split()
+        assert saved == "saved"
+        assert not Path(f"/proc/{pid}").exists()
+        assert not Path(socket).parent.exists()
+
+
+def test_a_command_has_the_terminal_to_itself_and_its_own_exit_code(neaptide: Command) -> None:
+    program = "import os, sys; print(os.environ['NEAPTIDE_JOB'], sys.argv[1:]); sys.exit(7)"
+    code, out, err = neaptide("run", "--name", "first", "--", "python", "-c", program, "--lr", "0.1")
+    assert (code, out, err) == (7, "first ['--lr', '0.1']\n", "")
+    assert running_pid(neaptide.paths) is None  # it was started for the command
+
+
+def test_a_command_joins_the_daemon_that_runs_and_leaves_it_there(neaptide: Command) -> None:
+    start_daemon(neaptide.paths, "temporal", 64 << 20, 1)
+    program = "import os; print(os.environ['NEAPTIDE_SOCKET'])"
+    assert neaptide("run", "python", "-c", program) == (0, f"{neaptide.paths.socket}\n", "")
+    assert running_pid(neaptide.paths) is not None
+    code, _, err = neaptide("run", "--policy", "zico", "python", "-c", program)
+    assert code == 2
+    assert err == (
+        "neaptide: a daemon runs already with policy temporal and a budget of 64.0 MiB; "
+        "end it with neaptide down, or add --private to leave it alone\n"
+    )
+    neaptide.write(("a", program), top="budget = '64MiB'")
+    assert neaptide("run", "jobs.toml", "-o", "joined")[0] == 0
+    assert (neaptide.folder / "joined" / "a.log").read_text() == f"{neaptide.paths.socket}\n"
+    assert neaptide("run", "jobs.toml", "-o", "apart", "--private", "--policy", "zico")[0] == 0
+    assert (neaptide.folder / "apart" / "a.log").read_text() != f"{neaptide.paths.socket}\n"

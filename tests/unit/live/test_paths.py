@@ -1,0 +1,50 @@
+"""The runtime directory is the user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from neaptide.live.paths import RuntimeDirectoryError, RuntimePaths, prepare, runtime_paths
+
+
+def test_the_variable_comes_before_the_users_runtime_directory_and_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEAPTIDE_RUNTIME", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert runtime_paths().folder == Path(f"/tmp/neaptide-{os.getuid()}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    assert runtime_paths().folder == Path("/run/user/7/neaptide")
+    monkeypatch.setenv("NEAPTIDE_RUNTIME", "/somewhere")
+    assert runtime_paths().socket == Path("/somewhere/daemon.sock")
+
+
+def test_it_is_made_for_nobody_else_and_closed_if_it_was_open(tmp_path: Path) -> None:
+    prepare(RuntimePaths(tmp_path / "new"))
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "open").chmod(0o755)
+    prepare(RuntimePaths(tmp_path / "open"))
+    assert (tmp_path / "open").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_or_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RuntimeDirectoryError, match="set NEAPTIDE_RUNTIME"):
+        prepare(RuntimePaths(tmp_path / "file"))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    with pytest.raises(RuntimeDirectoryError, match="is not a directory"):
+        prepare(RuntimePaths(tmp_path / "link"))
+
+
+def test_one_that_belongs_to_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    with pytest.raises(RuntimeDirectoryError, match="belongs to another user"):
+        prepare(RuntimePaths(tmp_path))
+
+
+def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeDirectoryError, match="too long for a socket"):
+        prepare(RuntimePaths(tmp_path / ("x" * 120)))
