@@ -1,0 +1,89 @@
+"""The plan for a profiled iteration: what the planner wants, less what cannot be carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Kind, Trace
+from neaptide.core.units import format_bytes
+from neaptide.planning.apply import Summary
+from neaptide.planning.executor.compiling import compiled
+from neaptide.planning.executor.prediction import predicted
+from neaptide.planning.executor.program import Program
+from neaptide.planning.executor.recording import Recording
+from neaptide.planning.plan import Planner
+from neaptide.planning.planners import PLANNERS
+
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A program, and what it should take."""
+
+    trace: Trace
+    program: Program
+    summary: Summary
+    elsewhere_bytes: int  # on the device, but not the iteration's
+    refused: dict[int, str]  # tensors that stay, and why
+
+    @property
+    def peak_bytes(self) -> int:
+        return self.summary.peak_bytes + self.elsewhere_bytes
+
+    @property
+    def seconds(self) -> float:
+        return self.summary.seconds
+
+
+def choose(
+    trace: Trace,
+    recording: Recording,
+    budget_bytes: int,
+    planner: str | Planner,
+    device: DeviceSpec,
+    allocated_bytes: int,
+) -> Chosen:
+    """Plan, and plan again without the tensors that the executor refuses, until what it carries out is in the budget.
+
+    CannotFitError, or ValueError, if that cannot be had. `allocated_bytes` is what the device holds as the iteration
+    begins.
+    """
+    at_start = int(trace.tensors.bytes[trace.tensors.born == -1].sum())
+    elsewhere = max(0, allocated_bytes - at_start)
+    plan_it = PLANNERS[planner] if isinstance(planner, str) else planner
+    refused: dict[int, str] = {}
+    for tensor in np.flatnonzero(trace.tensors.saved).tolist():
+        activation = trace.tensors.kind[tensor] in (Kind.ACTIVATION, Kind.TEMPORARY)
+        if activation and tensor not in recording.only_saved_from:
+            refused[tensor] = "the program holds it too"
+    target = budget_bytes - elsewhere
+    lowest = trace.peak_bytes + elsewhere
+    for _ in range(_ROUNDS):
+        plan = plan_it(_without(trace, refused), target, device)
+        for waits in (False, True):
+            program = compiled(trace, plan, recording, device, waits)
+            chosen = Chosen(trace, program, predicted(trace, program.plan, device), elsewhere, dict(refused))
+            if chosen.peak_bytes <= budget_bytes:
+                return chosen
+        lowest = min(lowest, chosen.peak_bytes)
+        refused.update({refusal.tensor: refusal.reason for refusal in program.refused})
+        if not program.refused:  # the moments are coarser than the ops: aim lower
+            target -= chosen.peak_bytes - budget_bytes
+    raise ValueError(
+        f"the plans as they can be carried out here need {format_bytes(lowest)}, more than the budget of "
+        f"{format_bytes(budget_bytes)}: give it more"
+    )
+
+
+def _without(trace: Trace, refused: dict[int, str]) -> Trace:
+    """The trace with some tensors made to look like what no planner touches."""
+    if not refused:
+        return trace
+    kind, saved = trace.tensors.kind.copy(), trace.tensors.saved.copy()
+    rows = list(refused)
+    kind[rows], saved[rows] = Kind.TEMPORARY, False
+    return replace(trace, tensors=replace(trace.tensors, kind=kind, saved=saved))

@@ -1,0 +1,40 @@
+"""What iterations really take: the device's own peak counter, and its own clock."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+
+import torch
+
+_LAST = 64  # iterations
+
+
+class Gauge:
+    """Told of every iteration's beginning."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._module = torch.get_device_module(device)
+        self._events: list[tuple[torch.Event, bool]] = []
+        self.peak_bytes: int | None = None
+
+    def allocated(self) -> int:
+        """Bytes in live blocks, now."""
+        return int(self._module.memory_allocated())
+
+    def mark(self, measured: bool) -> None:
+        """An iteration ends here and another begins; `measured` says whether the one that ends counts."""
+        if measured:
+            self.peak_bytes = max(self.peak_bytes or 0, int(self._module.max_memory_allocated()))
+        self._module.reset_peak_memory_stats()
+        event = torch.Event(self._device, enable_timing=True)
+        event.record(torch.accelerator.current_stream(self._device))
+        self._events = [*self._events[-_LAST:], (event, measured)]
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the median iteration that counts."""
+        torch.accelerator.synchronize()
+        times = [first.elapsed_time(second) / 1e3 for (first, _), (second, counts) in pairwise(self._events) if counts]
+        return median(times) if times else None

@@ -1,0 +1,37 @@
+"""The device that is here, as the cost model sees it: the catalogue's, with the link to the host as measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import torch
+
+from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
+
+_BYTES = 16 << 20
+
+
+def spec_of(device: torch.device) -> DeviceSpec:
+    """A description of a device of this machine."""
+    module = torch.get_device_module(device)
+    try:
+        spec = find_device("soft" if device.type == "soft" else module.get_device_properties(device).name)
+    except ValueError:  # it is in no catalogue, and what is planned here rests on measured times, not on its figures
+        spec = CATALOGUE["A100-40GB"]
+    return replace(spec, link_bandwidth=link_bandwidth(device))
+
+
+def link_bandwidth(device: torch.device) -> float:
+    """Bytes per second between pinned host memory and the device, the slower direction, the best of a few copies."""
+    host = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
+    there = torch.empty(_BYTES, dtype=torch.uint8, device=device)
+    best = [float("inf"), float("inf")]
+    for _ in range(4):
+        for way, (target, source) in enumerate(((host, there), (there, host))):
+            torch.accelerator.synchronize()
+            started = perf_counter()
+            target.copy_(source, non_blocking=True)
+            torch.accelerator.synchronize()
+            best[way] = min(best[way], perf_counter() - started)
+    return _BYTES / max(best)

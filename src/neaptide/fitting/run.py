@@ -1,0 +1,219 @@
+"""One run of a model under a budget: profile some iterations, plan, then carry the plan out."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from neaptide.capture.cutting import Where
+from neaptide.capture.hooks import watching
+from neaptide.capture.session import Session
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Trace
+from neaptide.core.units import parse_bytes
+from neaptide.fitting.choosing import Chosen, choose
+from neaptide.fitting.gauge import Gauge
+from neaptide.fitting.link import spec_of
+from neaptide.fitting.report import described
+from neaptide.fitting.tape import Tape, persistent_tensors
+from neaptide.planning.executor.program import Program
+from neaptide.planning.executor.runner import Runner
+from neaptide.planning.plan import Plan, Planner
+
+_NOTHING = Program(
+    plan=Plan(planner="none"),
+    refused=(),
+    saves=(),
+    steps={},
+    chains={},
+    recorded=frozenset(),
+    bytes_of={},
+    persistent={},
+)
+
+
+def fit(
+    model: nn.Module,
+    budget: str | int,
+    *,
+    planner: str | Planner = "best",
+    device: DeviceSpec | None = None,
+    timed: int = 1,
+) -> Run:
+    """Train `model` in `budget` bytes of device memory: use it as a context around the training loop.
+
+    The first iterations are profiled and need the memory that they need; then a plan is made and carried out. An
+    iteration begins when the model is called after a backward pass. `device` is measured unless it is given.
+    """
+    return Run(model, parse_bytes(budget) if isinstance(budget, str) else budget, planner, device, timed)
+
+
+class Run:
+    """The context that `fit` gives. Figures are None until there is something to measure."""
+
+    def __init__(
+        self, model: nn.Module, budget_bytes: int, planner: str | Planner, spec: DeviceSpec | None, timed: int
+    ) -> None:
+        parameter = next(model.parameters(), None)
+        if parameter is None:
+            raise ValueError("the model has no parameters, so there is nothing to train")
+        if parameter.device.type in ("cpu", "meta"):
+            raise ValueError(f"the model is on {parameter.device}: move it to a device with a memory of its own")
+        if budget_bytes <= 0:
+            raise ValueError(f"the budget must be positive, not {budget_bytes}")
+        self.model, self.budget_bytes = model, budget_bytes
+        self.device = parameter.device
+        self.replans = 0
+        self.chosen: Chosen | None = None
+        self._planner, self._spec, self._timed = planner, spec, timed
+        self._gauge = Gauge(self.device)
+        self._session: Session | None = None
+        self._runner: Runner | None = None
+        self._depth = 0
+        self._stack = ExitStack()  # for the whole run
+        self._phase = ExitStack()  # for profiling, or for a plan
+
+    # The context
+
+    def __enter__(self) -> Self:
+        handle = self.model.register_forward_pre_hook(lambda _, args: self._on_call(args))
+        self._stack.callback(handle.remove)
+        self._start_profiling()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            self._session.close()
+        elif kind is None:
+            self._gauge.mark(measured=self._runner is not None)
+        self._phase.close()
+        self._stack.close()
+
+    # What it found
+
+    @property
+    def trace(self) -> Trace | None:
+        """The profiled iteration, without a plan."""
+        return None if self.chosen is None else self.chosen.trace
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan as it is carried out."""
+        return None if self.chosen is None else self.chosen.program.plan
+
+    @property
+    def predicted_peak_bytes(self) -> int | None:
+        return None if self.chosen is None else self.chosen.peak_bytes
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """Of an iteration under the plan."""
+        return None if self.chosen is None else self.chosen.seconds
+
+    @property
+    def measured_peak_bytes(self) -> int | None:
+        return self._gauge.peak_bytes
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Of the median iteration under the plan."""
+        return self._gauge.seconds
+
+    def summary(self) -> str:
+        """Predicted and measured peak and time, and what was done to which tensors; it is printed, too."""
+        text = described(self)
+        print(text)
+        return text
+
+    # Iterations
+
+    def _start_profiling(self) -> None:
+        self._phase.close()
+        self._runner = None
+        self._session = Session(self.device, timed=self._timed, recorder=Tape)
+        self._phase.enter_context(watching(self))
+        self._asked = True
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        if self._session is not None:
+            if module is self.model and self._depth == 0 and torch.is_grad_enabled():
+                self._advance()
+            self._depth += 1
+        if self._session is not None:
+            self._session.recorder.enter_module(module, args)
+
+    def leave_module(self) -> None:
+        if self._session is not None:
+            self._depth -= 1
+            self._session.recorder.leave_module()
+
+    def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._session is not None:
+            self._session.recorder.enter_optimizer(optimizer)
+
+    def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._session is not None:
+            self._session.recorder.leave_optimizer(optimizer)
+
+    def _advance(self) -> None:
+        """The model is called while it is profiled."""
+        session = self._session
+        assert session is not None
+        assert isinstance(session.recorder, Tape)
+        if not (self._asked or session.recorder.asked or (self._runner is not None and self._runner.asked)):
+            return
+        self._asked = False
+        if not session.advance():
+            self._start_running(session)
+            return
+        if session.recording:
+            session.recorder.begin(self.model)
+            return
+        if self._runner is None:  # hooks as they will be, so that the times are those of a run with hooks
+            self._runner = self._phase.enter_context(Runner(_NOTHING, self.device, {}))
+        self._runner.begin()
+
+    def _start_running(self, session: Session) -> None:
+        assert isinstance(session.recorder, Tape)
+        self._phase.close()
+        self._session = None
+        self._depth = 0
+        captured = session.captured(
+            Where(
+                name=type(self.model).__name__,
+                device=str(self.device),
+                sms=torch.get_num_threads(),
+                batch=0,
+                estimated=False,
+                asynchronous=True,
+            )
+        )
+        recording = session.recorder.recording(captured)
+        spec = self._spec or spec_of(self.device)
+        self.chosen = choose(captured.trace, recording, self.budget_bytes, self._planner, spec, self._gauge.allocated())
+        program = self.chosen.program
+        self._runner = self._phase.enter_context(Runner(program, self.device, persistent_tensors(self.model)))
+        self._runner.begin()
+        self._gauge.mark(measured=False)
+
+    def _on_call(self, args: Any) -> None:
+        """The model is called while a plan is carried out."""
+        runner = self._runner
+        if self._session is not None or runner is None or not torch.is_grad_enabled():
+            return
+        if not runner.asked:
+            if runner.abandoned:  # a forward pass without a backward pass is no iteration
+                runner.begin()
+            return
+        strange = runner.begin()
+        self._gauge.mark(measured=not strange)
+        if strange:
+            self.replans += 1
+            self._start_profiling()
+            self.enter_module(self.model, args)

@@ -1,0 +1,198 @@
+"""A recorder that also keeps what the executor needs: the calls behind the ops, and what autograd saved and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neaptide.capture.recorder import Recorder
+from neaptide.capture.session import Captured
+from neaptide.planning.executor.recording import Call, Recording, Reference, Save, View
+
+
+@dataclass(slots=True)
+class _Saved:
+    storage: int  # the log's number; -1 if it is not on the device
+    view: View
+    moment: int
+    uses: list[int] = field(default_factory=list)
+    gone: int | None = None
+
+
+@dataclass(slots=True)
+class _Iteration:
+    """What was recorded of one iteration, with the log's numbers for storages and kernels."""
+
+    start: int
+    calls: dict[int, Call] = field(default_factory=dict)
+    saves: list[_Saved] = field(default_factory=list)
+    kernel_of_moment: list[int] = field(default_factory=list)
+    only_saved_from: dict[int, int] = field(default_factory=dict)
+    held: dict[int, tuple[int, int]] = field(
+        default_factory=dict
+    )  # storages: their address, and how often autograd has it
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What autograd holds while it is recorded."""
+
+    iteration: _Iteration
+    position: int
+    tensor: Tensor
+
+    def __del__(self) -> None:
+        self.iteration.saves[self.position].gone = len(self.iteration.kernel_of_moment)
+
+
+class Tape(Recorder):
+    """Call `begin` before each iteration."""
+
+    def __init__(self, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(device, launched)
+        self._iterations: list[_Iteration] = []
+        self._persistent: dict[int, str] = {}
+        self.asked = False  # autograd has asked for something since `begin`
+
+    def begin(self, model: nn.Module) -> None:
+        self._iterations.append(_Iteration(self._clock))
+        self.asked = False
+        for name, tensor in persistent_tensors(model).items():
+            number = self._storage(tensor)
+            if number is not None:
+                self._persistent.setdefault(number, name)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._quiet or not self._iterations or self._in_optimizer or torch._C._current_graph_task_id() != -1:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        kernel = self._clock
+        arguments, keywords = self._described(tuple(args)), self._described(dict(kwargs or {}))
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if self._clock > kernel:
+            self._iterations[-1].calls[kernel] = Call(func, arguments, keywords, tuple(self._results(out)))
+        return out
+
+    def _described(self, value: Any) -> Any:
+        """The same with references, by the log's numbers, in place of tensors."""
+        if isinstance(value, Tensor):
+            return self._reference(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._described(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._described(item) for key, item in value.items()}
+        return value
+
+    def _reference(self, tensor: Tensor) -> Reference:
+        plain = tensor.layout == torch.strided and not tensor.is_conj() and not tensor.is_neg()
+        number = self._storage(tensor) if plain else None
+        empty = View(tensor.dtype, tensor.shape, (), 0)
+        return Reference(-1 if number is None else number, View.of(tensor) if plain else empty, tensor.device)
+
+    def _results(self, out: Any) -> Iterable[Reference | None]:
+        if isinstance(out, (list, tuple)):
+            for item in out:
+                yield from self._results(item)
+        else:
+            yield self._reference(out) if isinstance(out, Tensor) else None
+
+    # What autograd saves
+
+    def _moment(self, iteration: _Iteration) -> int:
+        """A new moment; what nothing else holds any more is noted with it."""
+        moment = len(iteration.kernel_of_moment)
+        iteration.kernel_of_moment.append(self._clock)
+        for number, (address, count) in list(iteration.held.items()):
+            if torch._C._storage_Use_Count(address) <= count + 1:  # one for the object that Python sees it through
+                iteration.only_saved_from[number] = moment
+                del iteration.held[number]
+        return moment
+
+    def _pack(self, tensor: Tensor) -> Any:
+        saved = super()._pack(tensor)
+        if not self._iterations:
+            return saved
+        iteration = self._iterations[-1]
+        number = self._storage(tensor)
+        position = len(iteration.saves)
+        iteration.saves.append(_Saved(-1 if number is None else number, View.of(tensor), self._moment(iteration)))
+        if number is not None and number not in iteration.only_saved_from:
+            address, count = iteration.held.get(number, (tensor.untyped_storage()._cdata, 0))
+            iteration.held[number] = (address, count + 1)
+        return _Ticket(iteration, position, saved)
+
+    def _unpack(self, packed: Any) -> Tensor:
+        if not isinstance(packed, _Ticket):
+            return super()._unpack(packed)
+        self.asked = True
+        iteration = packed.iteration
+        saved = iteration.saves[packed.position]
+        saved.uses.append(self._moment(iteration))
+        iteration.held.pop(saved.storage, None)
+        return packed.tensor
+
+    # What is made of it
+
+    def recording(self, captured: Captured) -> Recording:
+        """The recorded iteration that the trace is of, with the trace's numbers."""
+        rows, start, end = captured.tensor_of_storage, captured.start, captured.end
+        chosen = next(iteration for iteration in self._iterations if iteration.start == start)
+        others = [other for other in self._iterations if other is not chosen and len(other.calls) == len(chosen.calls)]
+        return Recording(
+            calls={
+                kernel - start: _renumbered(call, rows, any(_differs(call, kernel - start, other) for other in others))
+                for kernel, call in chosen.calls.items()
+                if start <= kernel < end
+            },
+            saves=tuple(
+                Save(rows.get(saved.storage, -1), saved.view, saved.moment, tuple(saved.uses), saved.gone)
+                for saved in chosen.saves
+            ),
+            op_of_moment=tuple(min(kernel, end) - start for kernel in chosen.kernel_of_moment),
+            only_saved_from={
+                rows[number]: moment for number, moment in chosen.only_saved_from.items() if number in rows
+            },
+            persistent={rows[number]: name for number, name in self._persistent.items() if number in rows},
+        )
+
+
+def persistent_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The model's parameters and buffers by name."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def _renumbered(call: Call, rows: Mapping[int, int], changes: bool) -> Call:
+    def renumber(value: Any) -> Any:
+        if isinstance(value, Reference):
+            return Reference(rows.get(value.tensor, -1), value.view, value.device)
+        if isinstance(value, (list, tuple)):
+            return type(value)(renumber(item) for item in value)
+        if isinstance(value, dict):
+            return {key: renumber(item) for key, item in value.items()}
+        return value
+
+    return Call(
+        call.function, renumber(call.arguments), renumber(call.keywords), renumber(call.results), changes=changes
+    )
+
+
+def _differs(call: Call, offset: int, other: _Iteration) -> bool:
+    """Whether the same op of another iteration was called with other numbers, or is another op."""
+    again = other.calls.get(other.start + offset)
+    if again is None or again.function is not call.function:
+        return True
+    return _plain(call.arguments) != _plain(again.arguments) or _plain(call.keywords) != _plain(again.keywords)
+
+
+def _plain(value: Any) -> Any:
+    """Arguments without the identity of their tensors."""
+    if isinstance(value, Reference):
+        return value.view
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

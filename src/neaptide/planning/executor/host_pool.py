@@ -1,0 +1,88 @@
+"""Pinned host memory for swapped tensors: few large pieces, handed out in blocks, so that no swap asks the system."""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_PIECE = 64 << 20
+_ALIGNMENT = 256
+
+
+@dataclass(slots=True)
+class Block:
+    """A range of a piece. `free_after` is what must have passed before it is written again."""
+
+    piece: int
+    start: int
+    bytes: int
+    free_after: torch.Event | None = None
+
+    def __lt__(self, other: Block) -> bool:
+        return (self.piece, self.start) < (other.piece, other.start)
+
+
+class HostPool:
+    """First fit over pinned pieces; a freed block joins its neighbours."""
+
+    def __init__(self, piece_bytes: int = _PIECE) -> None:
+        self._piece_bytes = piece_bytes
+        self._pieces: list[Tensor] = []
+        self._free: list[Block] = []
+        self.taken_bytes = 0
+        self.most_taken_bytes = 0
+
+    @property
+    def pinned_bytes(self) -> int:
+        return sum(piece.numel() for piece in self._pieces)
+
+    def take(self, wanted: int) -> Block:
+        """A block of at least so many bytes; its `free_after` must be waited for by whoever writes it."""
+        size = -(-wanted // _ALIGNMENT) * _ALIGNMENT
+        position = next((i for i, block in enumerate(self._free) if block.bytes >= size), None)
+        if position is None:
+            piece = torch.empty(max(size, self._piece_bytes), dtype=torch.uint8, pin_memory=True)
+            self._pieces.append(piece)
+            self._give_back(Block(len(self._pieces) - 1, 0, piece.numel()))
+            position = next(i for i, block in enumerate(self._free) if block.bytes >= size)
+        block = self._free[position]
+        taken = Block(block.piece, block.start, size, block.free_after)
+        if block.bytes == size:
+            del self._free[position]
+        else:
+            block.start += size
+            block.bytes -= size
+        self.taken_bytes += size
+        self.most_taken_bytes = max(self.most_taken_bytes, self.taken_bytes)
+        return taken
+
+    def bytes_of(self, block: Block, wanted: int) -> Tensor:
+        """The block's memory as bytes."""
+        return self._pieces[block.piece][block.start : block.start + wanted]
+
+    def give(self, block: Block, free_after: torch.Event | None) -> None:
+        """Take a block back; what is handed out of it next is written only after `free_after`."""
+        self.taken_bytes -= block.bytes
+        self._give_back(Block(block.piece, block.start, block.bytes, free_after))
+
+    def _give_back(self, block: Block) -> None:
+        insort(self._free, block)
+        at = self._free.index(block)
+        for left in (at, at - 1):  # joined to the next, then to the one before
+            if left < 0 or left + 1 >= len(self._free):
+                continue
+            first, second = self._free[left], self._free[left + 1]
+            if first.piece == second.piece and first.start + first.bytes == second.start:
+                first.bytes += second.bytes
+                first.free_after = _later(first.free_after, second.free_after)
+                del self._free[left + 1]
+
+
+def _later(first: torch.Event | None, second: torch.Event | None) -> torch.Event | None:
+    """The one to wait for; joined blocks were freed by one stream, so the unfinished one, or the later freed."""
+    if first is None or second is None:
+        return first or second
+    return second if first.query() else first if second.query() else second

@@ -1,0 +1,160 @@
+"""Capuchin (ASPLOS'20): swap what hides, then the cheaper of swapping and recomputing.
+
+- FreeTime = (back access - swap time) - (evicted access + swap time), with the link shared by all swaps chosen so far.
+  Candidates are taken by falling FreeTime and swapped as long as no FreeTime is negative: such swaps cost nothing.
+- The others are taken by what a byte costs: the smaller of the wait that the swap adds and the seconds of recomputing
+  it (whose inverse is the paper's MSPS, bytes saved per second). A choice makes later recomputations longer that would
+  have read it, so a candidate's cost is worked out anew when its turn comes.
+- Feedback: where a copy in arrives late, its trigger moves earlier, as long as the budget allows and it saves time.
+
+Only candidates that lower a moment above the budget are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from neaptide.core.columns import Flags
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Trace
+from neaptide.planning.chains import Chains, Unreachable
+from neaptide.planning.plan import Gap, Plan, Return
+from neaptide.planning.promise import kept
+from neaptide.planning.schedule import Scheduler
+from neaptide.planning.spans import idle_spans
+from neaptide.planning.swap_times import Swaps, held_without, swaps
+
+_FEEDBACK_ROUNDS = 6
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """Swap and recompute by Capuchin's rules."""
+    scheduler = Scheduler(trace, device)
+    hybrid = _Hybrid(trace, device)
+    return _earlier(scheduler, kept("capuchin", scheduler, budget_bytes, hybrid.gaps), budget_bytes)
+
+
+class _Hybrid:
+    """The choice for one trace."""
+
+    def __init__(self, trace: Trace, device: DeviceSpec) -> None:
+        self._trace, self._device = trace, device
+        self._spans = idle_spans(trace)
+        self._chains = Chains(trace)
+        every = np.arange(len(self._spans))
+        seconds = self._spans.bytes / device.link_bandwidth
+        ends = trace.end_seconds
+        self._starts = ends - trace.ops.seconds
+        free_seconds = self._starts[self._spans.before] - ends[self._spans.after] - 2 * seconds
+        self._by_free_seconds: list[int] = every[np.argsort(-free_seconds, kind="stable")].tolist()
+
+    def gaps(self, target_bytes: int) -> Iterator[Sequence[Gap]]:
+        """The gaps of a choice among all pairs of accesses, or of those from the forward to the backward pass alone.
+
+        To fall back on: swaps alone, and recomputations whose sources are let go again.
+        """
+        for within_backward, stay, hybrid in ((1, 1, 1), (0, 1, 1), (1, 1, 0), (1, 0, 1)):
+            swapped, recomputed = self._chosen(target_bytes, bool(within_backward), bool(hybrid))
+            made = [self._spans.gap(index, Return.SWAP) for index in swapped]
+            made += [self._spans.gap(index, Return.RECOMPUTE) for index in recomputed]
+            with suppress(Unreachable):
+                yield self._chains.complete(made, bool(stay))
+
+    def _chosen(self, target_bytes: int, within_backward: bool, hybrid: bool) -> tuple[list[int], list[int]]:
+        hidden: list[int] = []
+        late = []
+        over = self._over(hidden, [], target_bytes)
+        for index in self._by_free_seconds:
+            if not over.any():
+                return hidden, []
+            if not self._helps(index, over) or not (within_backward or self._spans.first[index]):
+                continue
+            times = self._times([*hidden, index])
+            if (times.free_seconds >= 0).all() and over[times.first_free[-1] : times.last_free[-1] + 1].any():
+                hidden.append(index)
+                over = self._over(hidden, [], target_bytes)
+            else:
+                late.append(index)
+        swapped, recomputed = list(hidden), list[int]()
+        queue = [(0.0, index) for index in late]
+        heapify(queue)
+        while queue and over.any():
+            _, index = heappop(queue)
+            if not self._helps(index, over):
+                continue
+            cost, how = self._cost(index, swapped, recomputed if hybrid else None, over)
+            if queue and cost > queue[0][0]:
+                heappush(queue, (cost, index))
+                continue
+            (swapped if how is Return.SWAP else recomputed).append(index)
+            over = self._over(hidden, [*swapped[len(hidden) :], *recomputed], target_bytes)
+        return swapped, recomputed
+
+    def _cost(self, index: int, swapped: list[int], recomputed: list[int] | None, over: Flags) -> tuple[float, Return]:
+        """Seconds per byte, and by which way; only by swapping if nothing may be recomputed."""
+        spans, before = self._spans, int(self._spans.before[index])
+        times = self._times([*swapped, index])
+        # An op that has no room waits for the copy out, and the op that uses the tensor for the copy in.
+        first = int(spans.after[index]) + 1 + int(over[spans.after[index] + 1 : before].argmax())
+        waits = max(float(times.out_ends[-1] - self._starts[first]), 0.0) - float(
+            np.minimum(times.free_seconds, 0).sum()
+        )
+        if swapped:
+            waits += float(np.minimum(self._times(swapped).free_seconds, 0).sum())
+        ways = [(max(waits, 0.0), Return.SWAP)]
+        if recomputed is not None:
+            ops = self._chains.ops(int(spans.tensor[index]), before, spans.absent(recomputed, before))
+            ways += [] if ops is None else [(self._chains.seconds(ops), Return.RECOMPUTE)]
+        seconds, how = min(ways, key=lambda way: way[0])
+        return seconds / float(spans.bytes[index]), how
+
+    def _times(self, chosen: list[int]) -> Swaps:
+        spans = self._spans
+        return swaps(self._trace, self._device, spans.tensor[chosen], spans.after[chosen], spans.before[chosen])
+
+    def _helps(self, index: int, over: Flags) -> bool:
+        spans = self._spans
+        return bool(over[spans.after[index] + 1 : spans.before[index]].any())
+
+    def _over(self, hidden: list[int], others: list[int], target_bytes: int) -> Flags:
+        """Which ops hold more than the target when some swaps are hidden, and others are away whoever waits."""
+        spans, held = self._spans, self._trace.held_bytes
+        if hidden:
+            times = self._times(hidden)
+            held = held_without(held, times.first_free, times.last_free, spans.bytes[hidden])
+        if others:
+            held = held_without(held, spans.after[others] + 1, spans.before[others] - 1, spans.bytes[others])
+        return held > target_bytes
+
+
+def _earlier(scheduler: Scheduler, plan: Plan, budget_bytes: int) -> Plan:
+    """The plan with the triggers of late copies moved earlier by as much as they were late, again and again."""
+    trace, device = scheduler.trace, scheduler.device
+    starts = trace.end_seconds - trace.ops.seconds
+    best = scheduler.schedule(plan)
+    for _ in range(_FEEDBACK_ROUNDS):
+        table = best.gaps
+        waited = {
+            (int(table.tensor[row]), int(table.after[row])): float(best.durations[best.rows.wait_row[row]])
+            for row in np.flatnonzero(table.swap).tolist()
+        }
+        moved = []
+        for gap in plan.gaps:
+            late = waited.get((gap.tensor, gap.after), 0.0)
+            if gap.back is Return.SWAP and late > 0:
+                copied = float(trace.tensors.bytes[gap.tensor]) / device.link_bandwidth
+                begins = starts[gap.before] - copied if gap.fetch is None else starts[gap.fetch]
+                found = int(np.searchsorted(starts, begins - late, side="right")) - 1
+                gap = replace(gap, fetch=min(max(found, gap.after + 1), gap.before))
+            moved.append(gap)
+        tried = replace(plan, gaps=tuple(moved))
+        schedule = scheduler.schedule(tried)
+        if schedule.peak_bytes > budget_bytes or schedule.seconds >= best.seconds:
+            break
+        plan, best = tried, schedule
+    return plan

@@ -1,0 +1,70 @@
+"""Checkmate (MLSys'20): the schedule of recomputations that costs least, by integer programming.
+
+The trace becomes a graph of at most `NODES` nodes (coarse_graph.py); the program is in rematerialization_solver.py. The
+graph counts bytes more coarsely than `apply`, so `plan_rounded` lowers its target until the rounded linear program's
+plan is within the budget. `plan` then solves the integer program for the same target and takes what it finds in time
+if that keeps the budget and is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Trace
+from neaptide.planning.chains import Chains, Unreachable
+from neaptide.planning.coarse_graph import coarse_graph
+from neaptide.planning.plan import Gap, Plan
+from neaptide.planning.promise import kept
+from neaptide.planning.rematerialization import Stages, least_runs
+from neaptide.planning.rematerialization_solver import optimal, rounded
+from neaptide.planning.schedule import Scheduler
+
+NODES = 48
+SECONDS = 20.0  # for one integer program
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """The optimal schedule of the trace's segments, or the best that is found in time."""
+    search = _Search(trace, device)
+    near = kept("checkmate", search.scheduler, budget_bytes, search.rounded)
+    if not near.gaps:
+        return near
+    found, _ = optimal(search.coarse.graph, search.target_bytes, SECONDS)
+    plans = [near] if found is None else [near, Plan(planner="checkmate", gaps=search.gaps(found))]
+    schedules = [(search.scheduler.schedule(each), each) for each in plans]
+    return min(
+        ((schedule.seconds, each) for schedule, each in schedules if schedule.peak_bytes <= budget_bytes),
+        key=lambda pair: pair[0],
+    )[1]
+
+
+def plan_rounded(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """The rounded linear program's schedule."""
+    search = _Search(trace, device)
+    return kept("checkmate-rounded", search.scheduler, budget_bytes, search.rounded)
+
+
+class _Search:
+    """The coarse graph of one trace, and the target that was aimed at last."""
+
+    def __init__(self, trace: Trace, device: DeviceSpec) -> None:
+        self.scheduler = Scheduler(trace, device)
+        self.target_bytes = 0
+        self._chains = Chains(trace)
+        self.coarse = coarse_graph(trace, self._chains, NODES)
+
+    def rounded(self, target_bytes: int) -> Iterator[Sequence[Gap]]:
+        self.target_bytes = target_bytes
+        graph = self.coarse.graph
+        answer = rounded(graph, target_bytes)
+        if answer is None:  # then hold nothing: that is how low it can go
+            answer = least_runs(graph, np.zeros((len(graph), graph.producer.size), dtype=np.bool_))
+        with suppress(Unreachable):
+            yield self.gaps(answer)
+
+    def gaps(self, answer: Stages) -> tuple[Gap, ...]:
+        return self._chains.complete(self.coarse.gaps(answer), stay=False)

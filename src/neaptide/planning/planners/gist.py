@@ -1,0 +1,104 @@
+"""Gist (ISCA'18): what a layer saves for the backward pass stays on the device in a smaller code.
+
+- A ReLU's output of which the backward pass reads only the sign (ReLU -> Pool: the pool's backward pass uses the places
+  of its maxima) is kept as 1 bit per value: lossless.
+- A ReLU's output that a convolution's backward pass reads (ReLU -> Conv) is kept sparse: lossless.
+- Everything else in float32 is kept in half precision from its last forward use on (delayed precision reduction):
+  lossy, and only where that is asked for.
+
+The largest savings come first; only tensors that lower a moment above the budget are encoded. While one is decoded, its
+code and its values are both there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Phase, Trace
+from neaptide.planning.candidates import candidates
+from neaptide.planning.plan import CODECS, Gap, Plan, Return
+from neaptide.planning.promise import kept
+from neaptide.planning.schedule import Scheduler
+
+_RELU = frozenset({"relu", "relu_", "threshold", "threshold_"})
+_SIGN_READERS = frozenset(
+    {"threshold_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"}
+)
+_CONVOLUTIONS = frozenset({"convolution_backward", "convolution_backward_overrideable"})
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """Lossless codes alone."""
+    return kept("gist", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, False))
+
+
+def plan_lossy(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """Reduced precision too: gradients change."""
+    return kept("gist-lossy", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, True))
+
+
+def encode_all(trace: Trace, lossy: bool) -> Plan:
+    """Every code that there is, whatever the budget."""
+    (gaps,) = _encoded(trace, lossy, 0)
+    return Plan(planner="gist-lossy" if lossy else "gist", gaps=tuple(gaps))
+
+
+def saved_bytes(trace: Trace, lossy: bool) -> tuple[int, int]:
+    """What the forward pass leaves for the backward pass, in bytes, and what of it there is once it is encoded."""
+    known, codec_of = candidates(trace), codecs(trace, lossy)
+    shares = [CODECS[codec_of[tensor]].ratio if tensor in codec_of else 1.0 for tensor in known.tensor.tolist()]
+    return int(known.bytes.sum()), int((known.bytes * np.array(shares)).sum())
+
+
+def codecs(trace: Trace, lossy: bool) -> dict[int, str]:
+    """The codec of each tensor that has one."""
+    names = [word.removeprefix("aten::") for word in trace.ops.name.words]
+    code_of_op = trace.ops.name.codes
+    last_writer: dict[int, str] = {}
+    readers: dict[int, set[str]] = {}
+    for op in range(len(trace.ops)):
+        name = names[code_of_op[op]]
+        if trace.ops.phase[op] == Phase.FORWARD:
+            last_writer.update(dict.fromkeys(trace.ops.writes[op].tolist(), name))
+        elif trace.ops.phase[op] == Phase.BACKWARD:
+            for tensor in trace.ops.reads[op].tolist():
+                readers.setdefault(tensor, set()).add(name)
+    found = {}
+    for tensor in candidates(trace).tensor.tolist():
+        if last_writer.get(tensor) in _RELU and readers.get(tensor, set()) <= _SIGN_READERS:
+            found[tensor] = "bit"
+        elif last_writer.get(tensor) in _RELU and readers.get(tensor, set()) & _CONVOLUTIONS:
+            found[tensor] = "sparse"
+        elif lossy and trace.tensors.layout[tensor].startswith("float32"):
+            found[tensor] = "half"
+    return found
+
+
+def _encoded(trace: Trace, lossy: bool, target_bytes: int) -> Iterator[Sequence[Gap]]:
+    known, codec_of = candidates(trace), codecs(trace, lossy)
+    saved = np.array(
+        [
+            size * (1 - CODECS[codec_of[tensor]].ratio) if tensor in codec_of else 0.0
+            for tensor, size in zip(known.tensor.tolist(), known.bytes.tolist(), strict=True)
+        ]
+    )
+    held = trace.held_bytes.astype(np.float64)
+    gaps = []
+    for index in np.argsort(-saved, kind="stable").tolist():
+        away = slice(int(known.last_forward[index]) + 1, int(known.first_backward[index]))
+        if saved[index] > 0 and (held[away] > target_bytes).any():
+            held[away] -= saved[index]
+            gaps.append(
+                Gap(
+                    tensor=int(known.tensor[index]),
+                    after=away.start - 1,
+                    before=away.stop,
+                    back=Return.DECODE,
+                    codec=codec_of[int(known.tensor[index])],
+                )
+            )
+    yield sorted(gaps, key=lambda gap: (gap.before, gap.after, gap.tensor))

@@ -1,0 +1,35 @@
+"""Liveness (SuperNeurons, section 3.2): a tensor is let go after the last op that needs it.
+
+An eager framework does this by itself but for what autograd saves and does not use again, so a captured trace gains
+little; a network whose layers all have their tensors allocated at once gains much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Kind, Trace
+from neaptide.planning.apply import apply
+from neaptide.planning.bounds import lower_bound
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """Let go of all that the framework keeps after its last use."""
+    made = Plan(planner="liveness", gaps=releases(trace))
+    lowest = apply(trace, made, device).peak_bytes
+    if lowest > budget_bytes:
+        raise CannotFitError("liveness", budget_bytes, lowest, lower_bound(trace))
+    return made
+
+
+def releases(trace: Trace) -> tuple[Gap, ...]:
+    """A gap for good for every activation and temporary that is saved for longer than it is used."""
+    tensors, n = trace.tensors, len(trace.ops)
+    last = np.maximum(trace.uses.last, tensors.born)
+    early = (last < tensors.died) & (tensors.died < n) & (last >= 0) & (tensors.bytes > 0) & tensors.saved
+    early &= (tensors.kind == Kind.ACTIVATION) | (tensors.kind == Kind.TEMPORARY)
+    rows = np.flatnonzero(early)
+    rows = rows[np.lexsort((rows, last[rows]))]
+    return tuple(Gap(tensor=int(tensor), after=int(last[tensor]), before=n, back=Return.RECOMPUTE) for tensor in rows)

@@ -1,0 +1,162 @@
+"""SuperNeurons (PPoPP'18): liveness, a unified tensor pool over device and host, and cost-aware recomputation.
+
+The results of convolutions go to the host, the least recently used first and no more of them than memory asks for, and
+come back one convolution ahead. Other results that are not checkpoints are computed again, segment by segment: once and
+kept (speed-centric), or for each backward op anew where keeping a segment would exceed the largest layer
+(memory-centric). An eager framework's trace has the paper's liveness already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+
+import numpy as np
+
+from neaptide.core.columns import Integers
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.planning.bounds import lower_bound, needed_bytes
+from neaptide.planning.candidates import Candidates, candidates
+from neaptide.planning.chains import Chains
+from neaptide.planning.layer_kinds import CHECKPOINTS, LayerKind, kind_of, kinds_of
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+from neaptide.planning.schedule import Schedule, Scheduler
+from neaptide.planning.stalls import with_waits
+
+
+class Recomputation(Enum):
+    """Which of the paper's ways to compute again."""
+
+    NONE = "none"
+    SPEED = "speed-centric"
+    MEMORY = "memory-centric"
+    COST_AWARE = "cost-aware"
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """The fastest of offloading alone and offloading with recomputation, each with as little offloading as will do."""
+    scheduler = Scheduler(trace, device)
+    pool = Pool.of(trace)
+    best: Schedule | None = None
+    lowest = trace.peak_bytes
+    for way in (Recomputation.NONE, Recomputation.COST_AWARE, Recomputation.MEMORY):
+        if best is not None and way is Recomputation.MEMORY:
+            break  # only where cost-aware recomputation does not reach
+        found = _fewest(pool, scheduler, way, budget_bytes)
+        lowest = min(lowest, found.peak_bytes)
+        if found.peak_bytes <= budget_bytes and (best is None or found.seconds < best.seconds):
+            best = found
+    if best is None:
+        raise CannotFitError("superneurons", budget_bytes, lowest, lower_bound(trace))
+    return Plan(planner="superneurons", gaps=best.gaps.gaps())
+
+
+def _fewest(pool: Pool, scheduler: Scheduler, way: Recomputation, budget_bytes: int) -> Schedule:
+    """With the fewest offloaded tensors that meet the budget, or with all of them if none do."""
+
+    @cache
+    def offloading(count: int) -> Schedule:
+        return with_waits(scheduler, pool.gaps(count, way), budget_bytes)
+
+    most = len(pool.convolutions)
+    if offloading(most).peak_bytes > budget_bytes:
+        return offloading(most)
+    return offloading(first_true(most, lambda count: offloading(count).peak_bytes <= budget_bytes))
+
+
+def first_true(most: int, holds: Callable[[int], bool]) -> int:
+    """The smallest number up to `most` for which something holds, if it holds from there on; it holds for `most`."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """What the paper's techniques may do to the tensors of one trace."""
+
+    trace: Trace
+    found: Candidates
+    chains: Chains
+    convolutions: Integers  # rows of `found`, the least recently used first
+    recomputed: Integers  # rows of `found`
+    memory_centric: frozenset[int]  # the tensors of segments that are too large to keep
+    backward_convolutions: Integers
+
+    @classmethod
+    def of(cls, trace: Trace) -> Pool:
+        found, chains = candidates(trace), Chains(trace)
+        kinds = kinds_of(trace, found.producer)
+        convolutions = [row for row, kind in enumerate(kinds) if kind is LayerKind.CONVOLUTION]
+        others = [row for row, kind in enumerate(kinds) if kind not in CHECKPOINTS and found.recomputable[row]]
+        recomputed = np.array(reachable(found, chains, others), dtype=np.int64)
+        words = np.array([kind_of(word) is LayerKind.CONVOLUTION for word in trace.ops.name.words])
+        backward = (trace.ops.phase == Phase.BACKWARD) & words[trace.ops.name.codes]
+        return cls(
+            trace=trace,
+            found=found,
+            chains=chains,
+            convolutions=np.array(convolutions, dtype=np.int64),
+            recomputed=recomputed,
+            memory_centric=_too_large_to_keep(trace, found.tensor[recomputed]),
+            backward_convolutions=np.flatnonzero(backward),
+        )
+
+    def gaps(self, offloaded: int, way: Recomputation) -> tuple[Gap, ...]:
+        """The gaps when so many convolutions' results are offloaded and the others are computed again in some way."""
+        swaps = [self._gap(row, Return.SWAP) for row in self.convolutions[:offloaded].tolist()]
+        if way is Recomputation.NONE:
+            return tuple(self._one_convolution_ahead(gap) for gap in swaps)
+        again = [self._gap(row, Return.RECOMPUTE) for row in self.recomputed.tolist()]
+        kept = {gap.tensor for gap in again}
+        if way is not Recomputation.SPEED:
+            kept -= self.memory_centric if way is Recomputation.COST_AWARE else kept
+        return tuple(self._one_convolution_ahead(gap) for gap in self.chains.complete([*swaps, *again], stay=kept))
+
+    def _gap(self, row: int, back: Return) -> Gap:
+        found = self.found
+        after, before = int(found.last_forward[row]), int(found.first_backward[row])
+        return Gap(tensor=int(found.tensor[row]), after=after, before=before, back=back)
+
+    def _one_convolution_ahead(self, gap: Gap) -> Gap:
+        if gap.back is not Return.SWAP:
+            return gap
+        at = int(np.searchsorted(self.backward_convolutions, gap.before)) - 1
+        fetch = int(self.backward_convolutions[at]) if at >= 0 else gap.before
+        return replace(gap, fetch=min(max(fetch, gap.after + 1), gap.before))
+
+
+def reachable(found: Candidates, chains: Chains, rows: list[int]) -> list[int]:
+    """Those rows whose tensors can be computed again even if all of them are absent."""
+    while True:
+        absent = {int(found.tensor[row]) for row in rows}
+        good = [
+            row
+            for row in rows
+            if chains.ops(int(found.tensor[row]), int(found.first_backward[row]), absent) is not None
+        ]
+        if len(good) == len(rows):
+            return rows
+        rows = good
+
+
+def _too_large_to_keep(trace: Trace, recomputed: Integers) -> frozenset[int]:
+    """The tensors of the segments that, with the checkpoints they start from, are larger than the largest layer."""
+    ephemeral = (trace.tensors.kind >= Kind.ACTIVATION) & (trace.tensors.died < len(trace.ops))
+    sizes = np.where(ephemeral, trace.tensors.bytes, 0)
+    largest = int(needed_bytes(trace, sizes).max())
+    segment: dict[int, set[int]] = {}
+    members = set(recomputed.tolist())
+    for tensor in sorted(members, key=lambda each: int(trace.uses.producer[each])):
+        joined = {tensor}
+        for read in trace.ops.reads[int(trace.uses.producer[tensor])].tolist():
+            joined |= segment[read] if read in segment and read in members else {read}
+        for each in joined & members:
+            segment[each] = joined
+    large = {id(group) for group in segment.values() if int(sizes[list(group)].sum()) > largest}
+    return frozenset(tensor for tensor, group in segment.items() if id(group) in large)

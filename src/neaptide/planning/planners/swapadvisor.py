@@ -1,0 +1,125 @@
+"""SwapAdvisor (ASPLOS'20): a genetic search whose genomes are decoded into swap plans by Belady's rule.
+
+The paper's genome is an order of the operators and a memory allocation. A plan cannot reorder the ops of an eager
+program, and the allocator is not the planner's; so here a genome gives each idle span of a tensor a weight, which is
+the order in which spans are swapped, and a lead, which is how much earlier than needed its copy in is asked for; and it
+sets how far below the budget to stay, because copies take time.
+- Decoding: at the first op above the target, of the tensors that are idle then the one is swapped whose next use is
+  furthest away (Belady), in seconds times its weight; until no op is above the target. Where the link is too slow, ops
+  wait for copies out, and copies in wait for room.
+- Score: bytes above the budget, then seconds, both as `apply` finds them.
+- The first genome is Belady's rule alone (all weights 1). Parents are chosen by tournament, genes crossed over one by
+  one and mutated; the best survives. The search is seeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from neaptide.core.columns import Floats
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Trace
+from neaptide.planning.bounds import lower_bound
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+from neaptide.planning.promise import within_by_waiting
+from neaptide.planning.schedule import Scheduler
+from neaptide.planning.spans import idle_spans
+
+_POPULATION, _GENERATIONS, _MUTATED = 10, 8, 0.05
+_HEADROOMS = (0.0, 0.05, 0.1, 0.2)
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Genome:
+    weights: Floats  # of the spans, 0.5 to 1.5
+    leads: Floats  # of the spans, in the copy's own time; none if not positive
+    headroom: float  # share of the budget
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """The best swap plan that the search finds."""
+    if trace.peak_bytes <= budget_bytes:
+        return Plan(planner="swapadvisor")
+    return _Search(trace, device, budget_bytes).run()
+
+
+class _Search:
+    def __init__(self, trace: Trace, device: DeviceSpec, budget_bytes: int) -> None:
+        self._trace, self._device, self._budget = trace, device, budget_bytes
+        self._spans = idle_spans(trace)
+        self._scheduler = Scheduler(trace, device)
+        self._starts = trace.end_seconds - trace.ops.seconds
+        self._random = np.random.default_rng(_SEED)
+
+    def run(self) -> Plan:
+        size = len(self._spans)
+        first = _Genome(np.ones(size), np.zeros(size), 0.0)
+        people = [replace(first, headroom=share) for share in _HEADROOMS]
+        people += [self._mutated(first, 1.0) for _ in range(_POPULATION - len(people))]
+        scored = sorted(map(self._scored, people), key=lambda each: each[0])
+        for _ in range(_GENERATIONS):
+            if scored[0][0] <= (0, self._trace.seconds):
+                break  # nothing is faster
+            children = [self._child([genome for _, genome, _ in scored]) for _ in range(_POPULATION - 1)]
+            scored = sorted([scored[0], *map(self._scored, children)], key=lambda each: each[0])
+        (over, _), _, best = scored[0]
+        if over:
+            raise CannotFitError("swapadvisor", self._budget, self._budget + over, lower_bound(self._trace))
+        return best
+
+    def _scored(self, genome: _Genome) -> tuple[tuple[int, float], _Genome, Plan]:
+        made = Plan(planner="swapadvisor", gaps=self._decoded(genome))
+        schedule = self._scheduler.schedule(made)
+        if schedule.peak_bytes > self._budget:
+            schedule = within_by_waiting(self._scheduler, made.gaps, self._budget)
+            made = Plan(planner="swapadvisor", gaps=schedule.gaps.gaps())
+        return (max(schedule.peak_bytes - self._budget, 0), schedule.seconds), genome, made
+
+    def _decoded(self, genome: _Genome) -> tuple[Gap, ...]:
+        spans, held = self._spans, self._trace.held_bytes.copy()
+        target = self._budget * (1 - genome.headroom)
+        distance = self._starts[spans.before] * genome.weights
+        free = np.ones(len(spans), dtype=np.bool_)
+        made = []
+        op = 0
+        while (over := np.flatnonzero(held[op:] > target)).size:
+            op += int(over[0])
+            rows = np.flatnonzero(free & (spans.after < op) & (spans.before > op))
+            if rows.size == 0:  # nothing helps here
+                op += 1
+                continue
+            rows = rows[np.argsort(-distance[rows], kind="stable")]
+            enough = int(np.searchsorted(np.cumsum(spans.bytes[rows]), held[op] - target)) + 1
+            for row in rows[:enough].tolist():
+                free[row] = False
+                held[spans.after[row] + 1 : spans.before[row]] -= spans.bytes[row]
+                made.append(self._gap(row, genome))
+        return tuple(sorted(made, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+
+    def _gap(self, index: int, genome: _Genome) -> Gap:
+        gap = self._spans.gap(index, Return.SWAP)
+        if genome.leads[index] <= 0:
+            return gap
+        copied = float(self._spans.bytes[index]) / self._device.link_bandwidth
+        begins = self._starts[gap.before] - copied * (1 + genome.leads[index])
+        fetch = int(np.searchsorted(self._starts, begins, side="right")) - 1
+        return replace(gap, fetch=min(max(fetch, gap.after + 1), gap.before))
+
+    def _mutated(self, genome: _Genome, share: float) -> _Genome:
+        size = len(self._spans)
+        weights = np.where(self._random.random(size) < share, self._random.uniform(0.5, 1.5, size), genome.weights)
+        leads = np.where(self._random.random(size) < share, self._random.uniform(-1, 1, size), genome.leads)
+        headroom = self._random.uniform(0, max(_HEADROOMS)) if self._random.random() < 0.5 else genome.headroom
+        return _Genome(weights, leads, headroom)
+
+    def _child(self, people: Sequence[_Genome]) -> _Genome:
+        """Two parents, each the best of two drawn; `people` are ordered best first."""
+        mother, father = (people[int(self._random.integers(len(people), size=2).min())] for _ in range(2))
+        from_mother = self._random.random(len(self._spans)) < 0.5
+        weights = np.where(from_mother, mother.weights, father.weights)
+        leads = np.where(from_mother, mother.leads, father.leads)
+        return self._mutated(_Genome(weights, leads, mother.headroom), _MUTATED)

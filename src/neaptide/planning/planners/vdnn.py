@@ -1,0 +1,76 @@
+"""vDNN (MICRO'16): layers' inputs go to the host during the forward pass and come back in the backward pass.
+
+`all` offloads the inputs of every layer, `conv` those of convolutions alone, and `dyn`, the default, takes the first of
+nothing, conv and all that fits. While the backward of one layer runs, the next one's input is on its way. In the paper
+every layer waits for its own offloading to end; here an op waits for a copy only where its bytes are needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neaptide.core.columns import Flags, Integers
+from neaptide.core.device import DeviceSpec
+from neaptide.core.trace import Phase, Trace
+from neaptide.planning.bounds import lower_bound
+from neaptide.planning.candidates import candidates
+from neaptide.planning.layer_kinds import LayerKind, kinds_of_ops
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+from neaptide.planning.schedule import Scheduler
+from neaptide.planning.stalls import with_waits
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """vDNN-dyn."""
+    return _first_that_fits(trace, budget_bytes, device, "vdnn", [(), offloads(trace, conv=True), offloads(trace)])
+
+
+def plan_conv(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """vDNN-conv, whether or not it is needed."""
+    return _first_that_fits(trace, budget_bytes, device, "vdnn-conv", [offloads(trace, conv=True)])
+
+
+def plan_all(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
+    """vDNN-all, whether or not it is needed."""
+    return _first_that_fits(trace, budget_bytes, device, "vdnn-all", [offloads(trace)])
+
+
+def _first_that_fits(
+    trace: Trace, budget_bytes: int, device: DeviceSpec, name: str, choices: list[tuple[Gap, ...]]
+) -> Plan:
+    scheduler, lowest = Scheduler(trace, device), []
+    for gaps in choices:
+        schedule = with_waits(scheduler, gaps, budget_bytes)
+        lowest.append(schedule.peak_bytes)
+        if lowest[-1] <= budget_bytes:
+            return Plan(planner=name, gaps=schedule.gaps.gaps())
+    raise CannotFitError(name, budget_bytes, min(lowest), lower_bound(trace))
+
+
+def offloads(trace: Trace, conv: bool = False) -> tuple[Gap, ...]:
+    """A swap for each tensor that a layer of the forward pass reads, or that a convolution does."""
+    found = candidates(trace)
+    read = _read_by_forward(trace, conv)[found.tensor]
+    layers = np.unique(found.first_backward[read])
+    gaps = []
+    for row in np.flatnonzero(read).tolist():
+        after, before = int(found.last_forward[row]), int(found.first_backward[row])
+        fetch = max(_before(layers, before), after + 1)
+        gaps.append(Gap(tensor=int(found.tensor[row]), after=after, before=before, back=Return.SWAP, fetch=fetch))
+    return tuple(sorted(gaps, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+
+
+def _read_by_forward(trace: Trace, conv: bool) -> Flags:
+    ops = trace.ops
+    counted = ops.phase == Phase.FORWARD
+    if conv:
+        counted = counted & np.array([kind is LayerKind.CONVOLUTION for kind in kinds_of_ops(trace)])
+    read = np.zeros(len(trace.tensors), dtype=np.bool_)
+    read[ops.reads.items[counted[ops.reads.owners()]]] = True
+    return read
+
+
+def _before(layers: Integers, op: int) -> int:
+    """The op at which the layer before this one in the backward pass begins; the op itself if it is the first."""
+    at = int(np.searchsorted(layers, op)) - 1
+    return int(layers[at]) if at >= 0 else op

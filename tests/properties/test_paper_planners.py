@@ -1,0 +1,66 @@
+"""A paper's planner is pure, and its plan can be carried out within the budget, or it says how low it got."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neaptide.core.device import DeviceSpec
+from neaptide.planning.apply import apply
+from neaptide.planning.bounds import lower_bound
+from neaptide.planning.plan import CannotFitError, Plan
+from neaptide.planning.planners import capuchin, checkmate, dtr, echo, gist, swapadvisor
+from properties.training_steps import training_steps
+
+DEVICE = DeviceSpec(
+    name="slow link",
+    memory_bytes=1000,
+    sms=1,
+    flops=1.0,
+    matrix_flops=1.0,
+    half_flops=1.0,
+    bandwidth=100.0,
+    link_bandwidth=8.0,
+)
+PLANNERS = {
+    "capuchin": (capuchin.plan, 20),
+    "checkmate": (checkmate.plan, 8),
+    "checkmate-rounded": (checkmate.plan_rounded, 10),
+    "dtr": (dtr.plan, 30),
+    "echo": (echo.plan, 30),
+    "gist": (gist.plan, 20),
+    "gist-lossy": (gist.plan_lossy, 30),
+    "swapadvisor": (swapadvisor.plan, 5),
+}
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_plan_can_be_carried_out_within_the_budget_or_there_is_none(name: str) -> None:
+    planner, examples = PLANNERS[name]
+
+    def outcome(trace, budget):  # type: ignore[no-untyped-def]
+        try:
+            return planner(trace, budget, DEVICE)
+        except CannotFitError as failure:
+            return (failure.lowest_bytes, failure.bound_bytes)
+
+    @settings(max_examples=examples)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        trace = data.draw(training_steps())
+        bound = lower_bound(trace)
+        budget = bound + int(data.draw(st.sampled_from([-0.1, 0.2, 0.5, 0.8, 1.0])) * (trace.peak_bytes - bound))
+        found = outcome(trace, budget)
+        assert outcome(trace, budget) == found, "a planner is pure"
+        if not isinstance(found, Plan):
+            lowest, bounded = found
+            assert bounded == bound
+            assert max(bound - 1, budget) < lowest <= trace.peak_bytes
+            return
+        planned = apply(trace, found, DEVICE)  # which refuses a plan that reads what is absent
+        planned.check()
+        assert planned.peak_bytes <= budget
+        assert (found.gaps == ()) == (trace.peak_bytes <= budget)
+
+    check()

@@ -1,0 +1,45 @@
+"""Whatever the trace and the budget: a plan can be carried out within the budget, or the planner says it has none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neaptide.core.device import find_device
+from neaptide.core.trace import Trace
+from neaptide.planning.apply import apply
+from neaptide.planning.bounds import lower_bound
+from neaptide.planning.plan import CannotFitError, Plan
+from neaptide.planning.planners import PLANNERS, best
+from properties.plans import training_traces
+from properties.training_steps import training_steps
+
+DEVICE = find_device("soft")
+QUICK = ("liveness", "vdnn", "vdnn-all", "superneurons", "capuchin", "dtr", "echo", "gist", "best")
+
+
+def promised(name: str, trace: Trace, budget_bytes: int) -> Plan:
+    if name == "best":
+        return best.plan(trace, budget_bytes, DEVICE, time_limit_seconds=0.01)
+    return PLANNERS[name](trace, budget_bytes, DEVICE)
+
+
+@pytest.mark.parametrize("name", QUICK)
+@settings(max_examples=30)
+@given(trace=training_traces() | training_steps(), share=st.floats(0, 1.1))
+def test_a_plan_can_be_carried_out_within_its_budget(name: str, trace: Trace, share: float) -> None:
+    bound = lower_bound(trace)
+    budget = int(share * trace.peak_bytes)
+    refusal = None
+    try:
+        plan = promised(name, trace, budget)
+    except CannotFitError as error:
+        refusal = error
+    if refusal is not None:
+        assert refusal.bound_bytes == bound <= refusal.lowest_bytes
+        assert refusal.lowest_bytes > budget
+        return
+    planned = apply(trace, plan, DEVICE)
+    planned.check()
+    assert bound <= planned.peak_bytes <= budget

@@ -1,0 +1,79 @@
+"""What comes back along with what is computed again."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import Op, Tensor, make_trace
+from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.planning.apply import apply
+from neaptide.planning.chains import Chains, Unreachable
+from neaptide.planning.plan import Gap, Plan, Return
+from steps import chain_step, device
+
+
+def gone(tensor: int, after: int, before: int, back: Return = Return.RECOMPUTE) -> Gap:
+    return Gap(tensor=tensor, after=after, before=before, back=back)
+
+
+def test_a_source_that_is_absent_comes_back_and_stays() -> None:
+    trace = chain_step([10] * 4)  # tensor 1 is used by ops 1, 2 and 6, tensor 2 by ops 2, 3 and 5
+    chains = Chains(trace)
+    found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)])
+    assert found == (gone(1, 2, 5), gone(2, 3, 5))
+
+
+def test_or_it_is_let_go_again_and_made_twice() -> None:
+    chains = Chains(chain_step([10] * 4))
+    found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)], stay=False)
+    assert found == (gone(1, 2, 5), gone(2, 3, 5), gone(1, 4, 6))
+
+
+def test_a_swapped_source_is_copied_in_earlier() -> None:
+    chains = Chains(chain_step([10] * 4))
+    found = chains.complete([gone(1, 2, 6, Return.SWAP), gone(2, 3, 5)])
+    assert found == (gone(1, 2, 5, Return.SWAP), gone(2, 3, 5))
+
+
+def in_place(name: str = "aten::mm", rewritten: bool = False) -> Trace:
+    """Op 0 makes tensor 0, op 1 makes tensor 1 of it, op 2 rewrites tensor 1 (or 0) in place; then backward."""
+    return make_trace(
+        [
+            Op(name=name, writes=(0,)),
+            Op(name="aten::mm", reads=(0,), writes=(1,)),
+            Op(name="aten::relu_", reads=(0,) if rewritten else (1,), writes=(0,) if rewritten else (1,)),
+            Op(reads=(1,), writes=(2,)),
+            Op(phase=Phase.BACKWARD, reads=(2,)),
+            Op(phase=Phase.BACKWARD, reads=(1, 0) if rewritten else (1,)),
+        ],
+        [
+            Tensor(bytes=5, born=0, died=5 if rewritten else 1, kind=Kind.ACTIVATION),
+            Tensor(bytes=5, born=1, died=5, kind=Kind.ACTIVATION),
+            Tensor(bytes=5, born=3, died=4, kind=Kind.ACTIVATION),
+        ],
+    )
+
+
+def test_a_dead_source_comes_back_for_the_recomputation_alone() -> None:
+    trace = in_place()
+    found = Chains(trace).complete([gone(1, 3, 5)])
+    assert found == (gone(0, 1, 5), gone(1, 3, 5))
+    planned = apply(trace, Plan(planner="", gaps=found), device())
+    names = [planned.ops.name[row] for row in range(len(planned.ops))]
+    assert names[5:8] == ["recompute:aten::mm", "recompute:aten::mm", "recompute:aten::relu_"]
+
+
+def test_all_that_wrote_a_tensor_runs_again() -> None:
+    assert Chains(in_place()).ops(1, 5) == {0, 1, 2}
+
+
+def test_a_random_op_on_the_way_makes_it_unreachable() -> None:
+    chains = Chains(in_place("aten::bernoulli"))
+    assert chains.ops(1, 5) is None
+    with pytest.raises(Unreachable, match="op 0 gives another result each time"):
+        chains.complete([gone(1, 3, 5)])
+
+
+def test_what_was_read_before_it_was_overwritten_cannot_be_read_again() -> None:
+    with pytest.raises(Unreachable, match="tensor 0 was overwritten"):
+        Chains(in_place(rewritten=True)).complete([gone(1, 3, 5)])

@@ -1,0 +1,95 @@
+"""SuperNeurons' golden case: AlexNet with a batch of 200, in MB of 2^20 bytes, as the paper prints them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from neaptide.core.device import find_device
+from neaptide.core.trace import Trace
+from neaptide.planning.apply import apply, summary_of
+from neaptide.planning.layers import network_trace
+from neaptide.planning.networks import alexnet
+from neaptide.planning.plan import CannotFitError, Plan
+from neaptide.planning.planners import liveness, superneurons
+from neaptide.planning.planners.superneurons import Pool, Recomputation
+
+DEVICE = find_device("K40")
+UNTIMED = replace(DEVICE, link_bandwidth=1e15)  # the paper's figures know no time: a copy is there when it is asked for
+PLENTY = 1 << 40
+
+
+def megabytes(amount: float) -> float:
+    return round(amount / 2**20, 3)
+
+
+@pytest.fixture(scope="module")
+def baseline() -> Trace:
+    return network_trace(alexnet(200), DEVICE)
+
+
+@pytest.fixture(scope="module")
+def trace(baseline: Trace) -> Trace:
+    return apply(baseline, liveness.plan(baseline, PLENTY, DEVICE), DEVICE)
+
+
+def test_without_any_technique_alexnet_holds_all_results_and_all_gradients(baseline: Trace) -> None:
+    baseline.check()
+    assert megabytes(baseline.peak_bytes) == 2189.437
+
+
+def test_liveness_lowers_it_to_1489_at_the_backward_of_the_last_pooling(trace: Trace) -> None:
+    trace.check()
+    assert megabytes(trace.peak_bytes) == 1489.355
+    assert trace.ops.module[int(trace.held_bytes.argmax())] == "pooling 14"
+
+
+@pytest.mark.parametrize(
+    ("way", "peak", "reruns"),
+    [
+        (Recomputation.NONE, 1132.056, 0),  # the paper prints 1132.155
+        (Recomputation.SPEED, 993.018, 14),
+        (Recomputation.MEMORY, 886.23, 23),
+        (Recomputation.COST_AWARE, 886.23, 17),
+    ],
+)
+def test_offloading_and_recomputation_lower_it_further(
+    trace: Trace, way: Recomputation, peak: float, reruns: int
+) -> None:
+    pool = Pool.of(trace)
+    plan = Plan(planner="superneurons", gaps=pool.gaps(len(pool.convolutions), way))
+    apply(trace, plan, UNTIMED).check()
+    summary = summary_of(trace, plan, UNTIMED)
+    assert (megabytes(summary.peak_bytes), summary.reruns) == (peak, reruns)
+
+
+def test_the_peaks_are_at_the_backward_of_the_layers_that_the_arithmetic_names(trace: Trace) -> None:
+    pool, everything = Pool.of(trace), len(Pool.of(trace).convolutions)
+    for way, layer in ((Recomputation.NONE, "pooling 7"), (Recomputation.SPEED, "pooling 3")):
+        planned = apply(trace, Plan(planner="superneurons", gaps=pool.gaps(everything, way)), UNTIMED)
+        assert planned.ops.module[int(planned.held_bytes.argmax())] == layer
+
+
+def test_only_the_first_segment_is_too_large_to_keep(trace: Trace) -> None:
+    labels = {trace.tensors.label[tensor] for tensor in Pool.of(trace).memory_centric}
+    assert labels == {"activation 1", "normalization 2", "pooling 3"}
+
+
+def test_nothing_moves_while_memory_suffices(trace: Trace) -> None:
+    assert superneurons.plan(trace, trace.peak_bytes, DEVICE).gaps == ()
+
+
+def test_no_more_is_offloaded_than_the_budget_asks_for_and_the_oldest_goes_first(trace: Trace) -> None:
+    plan = superneurons.plan(trace, trace.peak_bytes - 1, DEVICE)
+    assert [trace.tensors.label[gap.tensor] for gap in plan.gaps] == ["convolution 0"]
+
+
+def test_every_budget_is_kept_or_refused_with_how_low_it_can_go(trace: Trace) -> None:
+    for share in (0.9, 0.7, 0.6, 0.596):
+        budget = int(share * trace.peak_bytes)
+        assert apply(trace, superneurons.plan(trace, budget, DEVICE), DEVICE).peak_bytes <= budget
+    with pytest.raises(
+        CannotFitError, match="superneurons cannot meet 700 MiB: it reaches 886 MiB, and no plan can go below"
+    ):
+        superneurons.plan(trace, 700 << 20, DEVICE)
