@@ -6,9 +6,22 @@ READY := $(VENV)/.ready
 CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
 JOBS ?= $(shell nproc)
 
-.PHONY: demo test check format clean
+.PHONY: demo tides test check format clean
 
+# Two trainings that do not fit side by side, on the GPU's stand-in: in turn, at once without a plan, and under neaptide.
 demo: $(READY)
+	@mkdir -p demo
+	$(BIN)/neaptide run examples/jobs.toml --private --policy temporal -o demo/temporal
+	@# A job that finds no memory fails, as it does on a GPU that nobody manages: exit code 1 is what is to be seen.
+	$(BIN)/neaptide run examples/jobs.toml --private --policy examples/all_at_once.py --wait 0s -o demo/spatial; test $$? = 1
+	$(BIN)/neaptide run examples/jobs.toml --private --policy neaptide -o demo/neaptide
+	@# The numbers of a job are those that it has alone.
+	@tail -qn 1 demo/temporal/*.log > demo/in-turn.txt; tail -qn 1 demo/neaptide/*.log | diff demo/in-turn.txt - && \
+		echo "losses and parameters are the same, bit by bit"
+	$(BIN)/neaptide report demo/temporal demo/spatial demo/neaptide -o demo/report.html
+
+# The memory of two networks on a GPU that need not be here.
+tides: $(READY)
 	@mkdir -p demo
 	$(BIN)/neaptide profile --batch 64 --device V100 --figure demo/resnet50.png -o demo/resnet50.trace resnet50
 	$(BIN)/neaptide profile --batch 32 --device V100 --figure demo/bert-base.png -o demo/bert-base.trace bert-base

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from neaptide import __version__
-from neaptide.cli.target import end_options_at_script
+from neaptide.cli.target import end_options_at_program, end_options_at_script
 
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -39,6 +39,19 @@ unchanged, until enough of its iterations were seen. Options go before a script.
 """,
 )
 app.command(
+    "neaptide.cli.plan:plan",
+    help="Show what it costs to run one iteration in less memory.",
+    usage="Usage: neaptide plan [OPTIONS] TARGET",
+    help_epilogue="""\
+Every planner makes a plan for the budget, which is half of what does not outlive
+an iteration if none is given. Nothing runs: the times are those of the trace and
+the device's data sheet.
+
+  neaptide plan bert-base --batch 32 --device V100 --budget 6GiB
+  neaptide plan resnet50.trace --budget 50% --planner best -o planned.trace
+""",
+)
+app.command(
     "neaptide.cli.simulate:simulate",
     help="Run a scenario of jobs under several policies in virtual time, and compare them.",
     usage="Usage: neaptide simulate [OPTIONS] SCENARIO",
@@ -53,16 +66,67 @@ each column is.
 )
 app.command(
     "neaptide.cli.reproduce:reproduce",
-    help="Run a paper's experiment in virtual time and print ours beside the published figures.",
+    help="Run a paper's experiment without its hardware and print ours beside the published figures.",
     usage="Usage: neaptide reproduce [OPTIONS] PAPER",
     help_epilogue="""\
 Networks are estimated for the paper's device, which need not be here; the
 estimates are kept, so that the first run takes longest. docs/papers.md says what
 each experiment shows.
 
+Sharing: zico, salus, herald, wavelet. One job in less memory: superneurons,
+checkmate, capuchin, gist.
+
   neaptide reproduce zico --figure figures
   neaptide reproduce salus --json
 """,
+)
+app.command(
+    "neaptide.cli.run:run",
+    help="Run several jobs, or one command, so that they share the device under one budget.",
+    usage="Usage: neaptide run [OPTIONS] JOBS.toml\n       neaptide run [OPTIONS] -- COMMAND...",
+    help_epilogue="""\
+Jobs are not changed. A file of jobs has a daemon of its own unless one runs; a
+command joins the one that runs, or starts one that others can join.
+
+  neaptide run examples/jobs.toml
+  neaptide run --name first --priority 2 -- python train.py --lr 0.1
+""",
+)
+app.command(
+    "neaptide.cli.top:top",
+    help="Show the jobs of the running daemon as they run.",
+    usage="Usage: neaptide top",
+)
+app.command(
+    "neaptide.cli.report:report",
+    help="Compare runs of the same jobs under several policies, and write the report as one page.",
+    usage="Usage: neaptide report [OPTIONS] FOLDER...",
+)
+app.command(
+    "neaptide.cli.up:up",
+    help="Start the daemon that lets several jobs share the device under one budget.",
+    usage="Usage: neaptide up [OPTIONS]",
+    help_epilogue="""\
+It meets its jobs in NEAPTIDE_RUNTIME, or in the user's runtime directory.
+
+  neaptide up --budget 6GiB
+  neaptide up --policy zico --foreground
+""",
+)
+app.command(
+    "neaptide.cli.down:down",
+    help="End the daemon; its jobs go on under the budget, without a policy.",
+    usage="Usage: neaptide down",
+)
+app.command(
+    "neaptide.cli.status:status",
+    help="Show the daemon and its jobs.",
+    usage="Usage: neaptide status [--json]",
+)
+app.command(
+    "neaptide.cli.budget:budget",
+    help="Show or change what all jobs together may hold, while they run.",
+    usage="Usage: neaptide budget [AMOUNT]",
 )
 app.command(
     "neaptide.cli.bench:bench",
@@ -79,6 +143,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
         words = list(sys.argv[1:] if tokens is None else tokens)
         if words[:1] == ["profile"]:
             words[1:] = end_options_at_script(words[1:], app["profile"].assemble_argument_collection())
+        elif words[:1] == ["run"]:
+            words[1:] = end_options_at_program(words[1:], app["run"].assemble_argument_collection())
         code: int | None = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()  # so that a reader who has gone is noticed here
         return code or 0

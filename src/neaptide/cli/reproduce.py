@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
-Paper = Literal["zico", "salus", "herald", "wavelet"]
+Paper = Literal["zico", "salus", "herald", "wavelet", "superneurons", "checkmate", "capuchin", "gist"]
 
 
 def reproduce(
-    paper: Annotated[Paper | None, Parameter(help="zico, salus, herald or wavelet.")] = None,
+    paper: Annotated[Paper | None, Parameter(help="One of those below.")] = None,
     /,
     *,
     device: Annotated[str | None, Parameter(help="Another device than the paper's: a name or a TOML file.")] = None,
@@ -19,9 +19,9 @@ def reproduce(
     figure: Annotated[Path | None, Parameter(help="Draw the figures into this directory.")] = None,
     json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
 ) -> int:
-    """Run a paper's experiment in virtual time and print ours beside the published figures."""
+    """Run a paper's experiment without its hardware and print ours beside the published figures."""
     if paper is None:
-        raise ValueError("name a paper: zico, salus, herald or wavelet")
+        raise ValueError(f"name a paper: {', '.join(get_args(Paper))}")
     if figure is not None and figure.exists() and not figure.is_dir():
         raise ValueError(f"{figure} is a file; name a directory for the figures")
 

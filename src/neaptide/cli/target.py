@@ -44,6 +44,15 @@ def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> l
     return [*tokens[: at + 1], "--", *tokens[at + 1 :]]
 
 
+def end_options_at_program(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
+    """Put `--` before the first word that is neither an option nor a file of jobs: the rest is the program's."""
+    with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
+    at = _first_plain(tokens, with_value)
+    if at is None or tokens[at].endswith(".toml"):
+        return list(tokens)
+    return [*tokens[:at], "--", *tokens[at:]]
+
+
 def _first_plain(tokens: Sequence[str], with_value: Iterable[str]) -> int | None:
     """The position of the first token that is neither an option nor an option's value; None also after a `--`."""
     position = 0

@@ -20,7 +20,7 @@ class Place:
 
     file: str
     text: str
-    table: str = ""  # such as job
+    table: str = ""  # such as job or device
     index: int = 0
     title: str = ""
 
@@ -41,7 +41,7 @@ class Place:
     def _line(self, keys: tuple[str, ...]) -> int | None:
         """The line that sets one of the keys, or else the one that opens the table."""
         lines = self.text.splitlines()
-        starts = [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[\s*{self.table}\s*\]\]", line)]
+        starts = [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[?\s*{self.table}\s*\]", line)]
         if self.table and self.index >= len(starts):
             return None  # written in another way that TOML knows
         start = starts[self.index] + 1 if self.table else 0

@@ -13,7 +13,7 @@ import neaptide
 from neaptide.core.device import DeviceSpec
 from neaptide.core.trace import Trace
 from neaptide.core.trace_format import TraceFormatError, decode
-from neaptide.simulation.library import cache_folder
+from neaptide.native_library import cache_folder
 
 _DECIDING = ("models/*.py", "capture/*.py", "core/columns.py", "core/device.py", "core/trace*.py")
 

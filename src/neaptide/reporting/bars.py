@@ -9,8 +9,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from neaptide.reporting.colours import COLOURS
 from neaptide.reporting.figures import STYLE, check_name, undated
-from neaptide.reporting.shared_memory import COLOURS
 
 
 @dataclass(frozen=True, slots=True)

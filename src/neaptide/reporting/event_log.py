@@ -6,36 +6,14 @@ A run is a header line and then its entries in order; a file may hold several ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from neaptide import __version__
-from neaptide.core import actions as act
-from neaptide.core import events as ev
-from neaptide.core.controller import Decided, Entry, Refused
-from neaptide.core.trace import Phase
-from neaptide.reporting.records import JobFacts
-
-FORMAT = 1
-_EVENTS = {kind.__struct_config__.tag: kind for kind in ev.Event.__subclasses__()}
-_ACTIONS = {kind.__struct_config__.tag: kind for kind in act.Action.__subclasses__()}
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="run"):
-    """The first line of a run."""
-
-    format: int = FORMAT
-    version: str = __version__
-    scenario: str
-    policy: str
-    seed: int
-    device: str
-    budget_bytes: int
-    end_ns: int
-    jobs: tuple[JobFacts, ...]
+from neaptide.core.controller import Entry
+from neaptide.core.log_format import Header as Header
+from neaptide.core.log_format import Joined, Seen, decode_line, encode_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +22,31 @@ class LoggedRun:
 
     header: Header
     entries: tuple[Entry, ...]
+    joined: tuple[Joined, ...] = ()  # the jobs that came to a daemon
+    seen: tuple[Seen, ...] = ()  # what a daemon saw, after each event that it handled
+
+
+@dataclass(slots=True)
+class _Reading:
+    header: Header
+    entries: list[Entry] = field(default_factory=list)
+    joined: list[Joined] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+
+    def run(self) -> LoggedRun:
+        header = self.header
+        if self.joined:
+            latest = {joined.facts.name: joined.facts for joined in self.joined}
+            header = msgspec.structs.replace(header, jobs=(*header.jobs, *latest.values()))
+        if not header.end_ns and self.entries:
+            header = msgspec.structs.replace(header, end_ns=self.entries[-1].at_ns)
+        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.seen))
 
 
 def log_lines(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
     """A run as lines, without their ends."""
-    encode = msgspec.json.Encoder().encode
-    yield encode(header)
-    for entry in entries:
-        if isinstance(entry, ev.PhaseEnded):  # a phase is a number, and a reader wants its name
-            yield encode({**msgspec.to_builtins(entry), "phase": entry.phase.name.lower()})
-        else:
-            yield encode(entry)
+    yield encode_line(header)
+    yield from map(encode_line, entries)
 
 
 def write_log(path: Path, runs: Iterable[tuple[Header, Iterable[Entry]]]) -> None:
@@ -66,26 +58,20 @@ def write_log(path: Path, runs: Iterable[tuple[Header, Iterable[Entry]]]) -> Non
 
 def read_runs(path: Path) -> list[LoggedRun]:
     """The runs of a log; ValueError with the line that is none."""
-    found: list[tuple[Header, list[Entry]]] = []
+    found: list[_Reading] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                said = msgspec.json.decode(line)
-                if said.get("log") == "run":
-                    found.append((msgspec.convert(said, Header), []))
-                else:
-                    found[-1][1].append(_entry(said))
+                said = decode_line(line)
+                match said:
+                    case Header():
+                        found.append(_Reading(said))
+                    case Joined():
+                        found[-1].joined.append(said)
+                    case Seen():
+                        found[-1].seen.append(said)
+                    case _:
+                        found[-1].entries.append(said)
             except (ValueError, LookupError, AttributeError, TypeError):
                 raise ValueError(f"{path}, line {number}: not an entry of an event log") from None
-    return [LoggedRun(header, tuple(entries)) for header, entries in found]
-
-
-def _entry(said: dict[str, Any]) -> Entry:
-    if "event" in said:
-        if "phase" in said:
-            said["phase"] = Phase[said["phase"].upper()]
-        return msgspec.convert(said, _EVENTS[said["event"]])
-    action = msgspec.convert(said["action"], _ACTIONS[said["action"]["action"]])
-    if said["log"] == "decided":
-        return Decided(said["at_ns"], action)
-    return Refused(said["at_ns"], action, said["reason"])
+    return [reading.run() for reading in found]

@@ -5,49 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from neaptide.core import actions as act
 from neaptide.core import events as ev
 from neaptide.core.controller import Decided, Entry, Refused
-from neaptide.core.job import Job, JobKind
-from neaptide.core.profile import Profile
-
-
-class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be known of a job to judge its run."""
-
-    name: str
-    kind: JobKind
-    iterations: int | None  # None: until it is stopped
-    solo_ns: int  # one iteration of the job as it is, alone on the device
-    batch: int
-    persistent_bytes: int
-    peak_bytes: int
-    deadline_ns: int | None = None
-
-
-def facts_of(jobs: Iterable[Job]) -> tuple[JobFacts, ...]:
-    """The facts of jobs; copies of one job share a trace, which is read once."""
-    profiles: dict[int, Profile] = {}
-    found = []
-    for job in jobs:
-        if id(job.trace) not in profiles:
-            profiles[id(job.trace)] = Profile.of(job.trace)
-        profile = profiles[id(job.trace)]
-        found.append(
-            JobFacts(
-                name=job.name,
-                kind=job.kind,
-                iterations=job.iterations,
-                solo_ns=profile.solo_ns,
-                batch=profile.batch,
-                persistent_bytes=profile.persistent_bytes,
-                peak_bytes=profile.peak_bytes,
-                deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
-            )
-        )
-    return tuple(found)
+from neaptide.core.job import JobKind
+from neaptide.core.log_format import JobFacts as JobFacts
+from neaptide.core.log_format import facts_of as facts_of
 
 
 @dataclass(slots=True)

@@ -20,14 +20,13 @@ from matplotlib.patches import Patch
 from neaptide.core.units import format_bytes
 from neaptide.reporting.alike import alike, common_name
 from neaptide.reporting.axes import byte_axis, time_axis
+from neaptide.reporting.colours import COLOURS, LIMIT
 from neaptide.reporting.comparison import Row
 from neaptide.reporting.figures import STYLE, check_name, undated
 from neaptide.reporting.records import JobFacts
 from neaptide.reporting.windows import Window, budgets, close_up, level_at, sample
 from neaptide.simulation import Outcome
 
-COLOURS = ("#3b6ea5", "#e0a030", "#5d9e5f", "#c0605a", "#8573b3", "#6fb3c4", "#b98a5e", "#d08fb8", "#8c9399", "#a7b94a")
-_LIMIT = "#a02020"
 _STEPS = 1100  # over the width of a page; more cannot be told apart
 _MEMORY_TICKS, _TIME_TICKS = 4, 6
 
@@ -70,7 +69,7 @@ def draw_shared_memory(panels: Sequence[Panel], title: str) -> Figure:
     figure.legend(
         handles=[
             *(Patch(color=colour, label=name) for name, colour in names),
-            Line2D([], [], color=_LIMIT, linewidth=0.9, label="budget"),
+            Line2D([], [], color=LIMIT, linewidth=0.9, label="budget"),
         ],
         loc="outside lower center",
         ncols=6,
@@ -100,8 +99,8 @@ def _draw_panel(panel: Panel, colours: Sequence[str], window: Window, steps: int
     since_ns, amounts = budgets(outcome.budget_bytes, outcome.entries)
     allowed = amounts[since_ns.searchsorted(at_ns, side="right") - 1] / memory.unit
     over = np.maximum(floor, allowed)
-    axes.stairs(over, edges, baseline=allowed, fill=True, color=_LIMIT, alpha=0.5, linewidth=0)
-    axes.stairs(allowed, edges, baseline=None, color=_LIMIT, linewidth=0.9)
+    axes.stairs(over, edges, baseline=allowed, fill=True, color=LIMIT, alpha=0.5, linewidth=0)
+    axes.stairs(allowed, edges, baseline=None, color=LIMIT, linewidth=0.9)
     axes.set_xlim(0, edges[-1])
     axes.set_ylim(0, top / memory.unit)
     axes.set_yticks([tick / memory.unit for tick in memory.ticks(top)], map(memory.number, memory.ticks(top)))

@@ -30,6 +30,9 @@ def python(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
         ["simulate", "--help"],
         ["reproduce", "--help"],
         ["bench", "--help"],
+        ["run", "--help"],
+        ["top", "--help"],
+        ["report", "--help"],
         [],
     ],
 )
@@ -51,7 +54,7 @@ def test_the_version(run: Any) -> None:
 
 
 def test_help_names_the_commands_and_shows_how_scripts_are_given(run: Any) -> None:
-    assert {"profile", "simulate", "reproduce", "bench"} <= set(run("--help").out.split())
+    assert {"profile", "simulate", "reproduce", "bench", "run", "top", "report"} <= set(run("--help").out.split())
     text = run("profile", "--help").out
     assert "neaptide profile [OPTIONS] TARGET [ARGUMENTS...]" in text
     assert "neaptide profile --figure tide.pdf train.py --lr 0.1" in text

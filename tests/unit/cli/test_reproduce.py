@@ -250,7 +250,10 @@ def test_wavelet_says_average_and_best(run: Any) -> None:
 
 
 def test_a_paper_must_be_named(run: Any) -> None:
-    assert run("reproduce").err == "neaptide: name a paper: zico, salus, herald or wavelet\n"
+    assert (
+        run("reproduce").err
+        == "neaptide: name a paper: zico, salus, herald, wavelet, superneurons, checkmate, capuchin, gist\n"
+    )
     assert run("reproduce", "gandiva").code == 2
 
 

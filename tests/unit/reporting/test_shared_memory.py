@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from neaptide.core.events import IterationEnded, JobArrived
 from neaptide.core.units import GIB
+from neaptide.reporting.colours import COLOURS
 from neaptide.reporting.metrics import measure
-from neaptide.reporting.shared_memory import COLOURS, Panel, draw_shared_memory, save_shared_memory
+from neaptide.reporting.shared_memory import Panel, draw_shared_memory, save_shared_memory
 from neaptide.reporting.windows import Window, budgets, close_up, level_at, sample
 from outcomes import ENTRIES, MS, job, outcome, panel, series
 

@@ -1,0 +1,54 @@
+"""A job for the benchmarks of live sharing: trains a network of the zoo until a file says stop, and writes down when.
+
+Lines of its output file: the time at which each iteration was launched, in nanoseconds of the machine's clock; with a
+kernel log, when the device began and ended it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import monotonic_ns
+
+import torch
+
+import neaptide.devices.soft  # noqa: F401
+from neaptide.models import build
+
+LOGGED = 1 << 18  # kernels
+
+
+def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str, count: str = "0") -> None:
+    """Train; with a count, for so many iterations, whatever the files say."""
+    torch.manual_seed(0)
+    work = build(model, batch=int(batch), scale=scale, device="soft")  # type: ignore[arg-type]
+    stop, start = Path(folder) / "stop", Path(folder) / "start"
+    rows: list[str] = []
+    for _ in range(int(count)):
+        work.step()
+    if int(count):
+        return
+    while not stop.exists() and not start.exists():
+        work.step()
+    if logged == "yes":
+        torch.soft.synchronize()
+        begun: list[int] = []  # kernels launched before an iteration, and at its end: as its permit sees it
+        ended: list[int] = []
+        work.model.register_forward_pre_hook(lambda *_: begun.append(torch.soft.launched() - before))
+        work.optimizer.register_step_post_hook(lambda *_: ended.append(torch.soft.launched() - before))
+        with torch.soft.log_kernels(LOGGED):
+            before = torch.soft.launched()
+            while not stop.exists() and (not ended or ended[-1] < LOGGED // 2):
+                work.step()
+            torch.soft.synchronize()
+        log = torch.soft.kernel_log()
+        rows = [f"{log[first].start_ns} {log[end - 1].end_ns}" for first, end in zip(begun, ended, strict=True)]
+    else:
+        while not stop.exists():
+            work.step()
+            rows.append(str(monotonic_ns()))
+    (Path(folder) / f"{name}.times").write_text("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,35 @@
+"""How long the device stands still between one job's iteration and the next job's first kernel."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from benchmarks._live import Load, watch
+
+from neaptide.reporting.bench import Figure
+
+# An iteration of some milliseconds: the switch, not the work, is what is looked at.
+LOAD = Load("vae", "tiny", 64, 1)
+RESIDENT = (2, 8, 32)
+SECONDS = 8.0
+
+
+def figures() -> Iterator[Figure]:
+    """Jobs that take turns; the device's own log says when an iteration began and ended."""
+    for count in RESIDENT:
+        seen = watch([LOAD] * count, "temporal", None, SECONDS, logged=True)
+        gaps_ms = 1e-6 * np.array(_gaps_ns(seen.spans_ns))
+        if gaps_ms.size == 0:
+            raise RuntimeError("no switch was seen")
+        yield Figure(f"{count} jobs: switches", gaps_ms.size, "switches")
+        yield Figure(f"{count} jobs: switch, median", float(np.median(gaps_ms)), "ms")
+        yield Figure(f"{count} jobs: switch, 99th of 100", float(np.percentile(gaps_ms, 99)), "ms", "<= 1")
+
+
+def _gaps_ns(spans_ns: list[list[tuple[int, int]]]) -> list[int]:
+    order = sorted((start, end, job) for job, spans in enumerate(spans_ns) for start, end in spans)
+    return [
+        max(0, start - ended) for (_, ended, before), (start, _, after) in itertools.pairwise(order) if before != after
+    ]

@@ -1,0 +1,99 @@
+"""Which daemon a run is under: the one that is there, or one that is started for it and ends with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from neaptide.core.units import format_bytes
+from neaptide.live.asking import NoDaemonError, ask
+from neaptide.live.lock import running_pid
+from neaptide.live.paths import RuntimePaths, runtime_paths
+from neaptide.live.protocol import Status, StatusRequest
+from neaptide.live.starting import default_budget_bytes, start_daemon, stop_daemon
+from neaptide.policies.files import find_policy
+
+DEFAULT_POLICY = "neaptide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run asks of its daemon; None leaves it to the daemon."""
+
+    policy: str | None = None
+    budget_bytes: int | None = None
+    private: bool = False
+
+
+@contextmanager
+def daemon_for_file(wanted: Wanted) -> Iterator[RuntimePaths]:
+    """The running daemon if it suits, else one of the run's own on a board of its own; that one ends with the run."""
+    here = runtime_paths()
+    if not wanted.private and running_pid(here) is not None:
+        _check_suits(here, wanted)
+        yield here
+        return
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = tempfile.mkdtemp(prefix="neaptide-run-", dir=base if base and os.access(base, os.W_OK) else None)
+    paths = RuntimePaths(Path(folder))
+    try:
+        _start(paths, wanted)
+        yield paths
+    finally:
+        stop_daemon(paths)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def daemon_for_command(wanted: Wanted) -> Iterator[RuntimePaths]:
+    """The running daemon, or one that others can join; it ends with the command unless others have."""
+    if wanted.private:
+        with daemon_for_file(wanted) as paths:
+            yield paths
+        return
+    paths = runtime_paths()
+    if running_pid(paths) is not None:
+        _check_suits(paths, wanted)
+        yield paths
+        return
+    _start(paths, wanted)
+    try:
+        yield paths
+    finally:
+        if not jobs_left(paths):
+            stop_daemon(paths)
+
+
+def jobs_left(paths: RuntimePaths) -> int:
+    """How many jobs the daemon has now."""
+    try:
+        status = ask(paths, StatusRequest())
+    except NoDaemonError:
+        return 0
+    assert isinstance(status, Status)
+    return sum(job.state not in ("done", "failed") for job in status.jobs)
+
+
+def _start(paths: RuntimePaths, wanted: Wanted) -> None:
+    policy = wanted.policy or DEFAULT_POLICY
+    find_policy(policy)  # here, where what is wrong with it can be said
+    start_daemon(paths, policy, wanted.budget_bytes or default_budget_bytes(), len(os.sched_getaffinity(0)))
+
+
+def _check_suits(paths: RuntimePaths, wanted: Wanted) -> None:
+    """Raise ValueError unless the daemon that runs is as the run wants it."""
+    status = ask(paths, StatusRequest())
+    assert isinstance(status, Status)
+    differs = wanted.budget_bytes not in (None, status.budget_bytes)
+    if wanted.policy is not None and find_policy(wanted.policy).name != status.policy:
+        differs = True
+    if differs:
+        raise ValueError(
+            f"a daemon runs already with policy {status.policy} and a budget of {format_bytes(status.budget_bytes)}; "
+            "end it with neaptide down, or add --private to leave it alone"
+        )

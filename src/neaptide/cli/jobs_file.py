@@ -1,0 +1,192 @@
+"""The jobs of `neaptide run` as they are written in TOML. What is wrong is said with its line."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from neaptide.cli.toml import Place, convert
+from neaptide.core.units import parse_bytes, parse_seconds
+from neaptide.live.launching import DeviceSettings, JobCommand
+
+Time = str | int | float  # "50ms", or seconds
+_PYTHON = ("python", "python3")
+_LONGEST_NAME = 40  # as much as a table shows
+
+
+class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One `[[job]]`."""
+
+    command: str | tuple[str, ...]
+    name: str | None = None
+    kind: Literal["training", "inference"] = "training"
+    env: dict[str, str | int | float | bool] = {}
+    cwd: str | None = None
+    priority: int = 0
+    slo: Time | None = None
+    iterations: int | None = None
+
+
+class DeviceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[device]`: what the jobs find of the software GPU."""
+
+    sms: int | None = None
+    wait: Time | None = None
+    cuda_as_soft: bool = True
+
+
+class FileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The file's top level."""
+
+    budget: str | int | None = None
+    policy: str | None = None
+    device: dict[str, Any] = {}
+    job: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobsFile:
+    """What is to be run. Without a budget it is the device's memory, without a policy the daemon's own."""
+
+    name: str
+    budget_bytes: int | None
+    policy: str | None
+    device: DeviceSettings
+    jobs: tuple[JobCommand, ...]
+
+
+def load_jobs(path: Path) -> JobsFile:
+    """Read a file of jobs; ValueError with the file and the line that is wrong."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory; name a TOML file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text file; name a TOML file, or write -- before a command") from None
+    return parse_jobs(text, path)
+
+
+def parse_jobs(text: str, path: Path) -> JobsFile:
+    """Read a file's text; what it names is looked for beside `path`."""
+    place = Place(path.name, text)
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{path.name}: not TOML: {error}") from None
+    given = convert(tree, FileTable, place)
+    with place.blamed("budget"):
+        budget_bytes = None if given.budget is None else budget_of(given.budget)
+    if not given.job:
+        raise ValueError(f"{path.name}: there is no job; write at least one [[job]] with a command")
+    jobs = [_job(each, index, path, text) for index, each in enumerate(given.job)]
+    name, times = Counter(job.name for job in jobs).most_common(1)[0]
+    if times > 1:
+        second = [index for index, job in enumerate(jobs) if job.name == name][1]
+        where = Place(path.name, text, "job", second)
+        raise ValueError(where.error(f"{times} jobs are called {name!r}; give each its own name", "name"))
+    return JobsFile(
+        name=path.stem,
+        budget_bytes=budget_bytes,
+        policy=str(path.parent / given.policy) if given.policy and given.policy.endswith(".py") else given.policy,
+        device=_device(given.device, place),
+        jobs=tuple(jobs),
+    )
+
+
+def budget_of(given: str | int) -> int:
+    """Bytes from an amount of memory as people write it."""
+    amount = parse_bytes(given) if isinstance(given, str) else given
+    if amount <= 0:
+        raise ValueError("the budget must be positive")
+    return amount
+
+
+def _device(tree: dict[str, Any], place: Place) -> DeviceSettings:
+    where = Place(place.file, place.text, "device", title="device")
+    given = convert(tree, DeviceTable, where)
+    if given.sms is not None and given.sms < 1:
+        raise ValueError(where.error(f"sms must be at least 1, not {given.sms}", "sms"))
+    with where.blamed("wait"):
+        wait_seconds = None if given.wait is None else seconds_of(given.wait)
+    return DeviceSettings(sms=given.sms, wait_seconds=wait_seconds, cuda_as_soft=given.cuda_as_soft)
+
+
+def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
+    where = Place(path.name, text, "job", index, f"job {tree.get('name') or index + 1}")
+    given = convert(tree, JobTable, where)
+    with where.blamed("command"):
+        command = command_of(given.command)
+    with where.blamed("name" if given.name is not None else "command"):
+        name = checked_name(given.name if given.name is not None else name_of(command))
+    folder = path.parent / (given.cwd or ".")
+    if not folder.is_dir():
+        raise ValueError(where.error(f"there is no directory {folder}", "cwd"))
+    with where.blamed("slo"):
+        deadline_seconds = None if given.slo is None else deadline_of(given.slo)
+    if given.iterations is not None and given.iterations < 1:
+        raise ValueError(where.error(f"iterations must be at least 1, not {given.iterations}", "iterations"))
+    return JobCommand(
+        name=name,
+        command=command,
+        kind=given.kind,
+        directory=folder,
+        environment={key: _word(value) for key, value in given.env.items()},
+        priority=given.priority,
+        deadline_seconds=deadline_seconds,
+        iterations=given.iterations,
+    )
+
+
+def _word(value: str | float | bool) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def command_of(given: str | Sequence[str]) -> tuple[str, ...]:
+    """A command's words. `python` alone is the Python that runs neaptide: another would not know it."""
+    try:
+        words = shlex.split(given) if isinstance(given, str) else list(given)
+    except ValueError as error:
+        raise ValueError(f"{given!r} cannot be split into words: {str(error).lower()}") from None
+    if not words or not words[0]:
+        raise ValueError("the command is empty; write it like python train.py")
+    return (sys.executable if words[0] in _PYTHON else words[0], *words[1:])
+
+
+def name_of(command: Sequence[str]) -> str:
+    """What a job without a name is called: as its script, or else its program."""
+    script = next((word for word in command[1:] if word.endswith(".py")), None)
+    if script is None and "-m" in command[:-1]:
+        script = command[list(command).index("-m") + 1]
+    return Path(script or command[0]).name.removesuffix(".py")[:_LONGEST_NAME]
+
+
+def checked_name(name: str) -> str:
+    """The name, if it can be one in tables, in logs and as a file's; else ValueError."""
+    if not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
+        raise ValueError(f"{name!r} is no name for a job: one line without a slash, that does not begin with a dot")
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(f"the name {name!r} has {len(name)} letters; at most {_LONGEST_NAME} are shown")
+    return name
+
+
+def seconds_of(given: Time) -> float:
+    """Seconds from a duration as people write it."""
+    seconds = parse_seconds(given) if isinstance(given, str) else float(given)
+    if not 0 <= seconds < 2**33:
+        raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")
+    return seconds
+
+
+def deadline_of(given: Time) -> float:
+    """An SLO in seconds."""
+    if seconds := seconds_of(given):
+        return seconds
+    raise ValueError("the SLO must be positive; write it like 50ms")

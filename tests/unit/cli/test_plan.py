@@ -1,0 +1,71 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from neaptide.capture.files import save
+from neaptide.cli import main
+from neaptide.core.device import find_device
+from neaptide.core.trace_format import decode
+from neaptide.planning.apply import apply
+from neaptide.planning.layers import network_trace
+from neaptide.planning.networks import alexnet
+from neaptide.planning.planners import liveness
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plan") / "alexnet.trace"
+    device = find_device("K40")
+    everything = network_trace(alexnet(32), device)
+    save(apply(everything, liveness.plan(everything, everything.peak_bytes, device), device), path)
+    return path
+
+
+def test_a_plan_of_a_trace_is_a_table_and_a_planned_trace(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "planned.trace"
+    words = ["plan", str(saved), "--device", "K40", "--budget", "70%", "--planner", "superneurons", "-o", str(output)]
+    assert main([*words, "--json"]) == 0
+    shown = capsys.readouterr().out
+    before, planned = decode(saved.read_bytes()), decode(output.read_bytes())
+    values = json.loads(shown.splitlines()[-1])
+    assert "superneurons" in shown
+    assert planned.peak_bytes <= values["budget_bytes"] == round(0.7 * before.peak_bytes)
+    (only,) = values["planners"]
+    assert only["fits"]
+    assert only["peak_bytes"] == planned.peak_bytes
+
+
+def test_a_budget_that_no_planner_meets_is_an_exit_code_and_says_how_low_each_gets(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(saved), "--device", "K40", "--budget", "1MiB", "--planner", "superneurons"]) == 1
+    assert "superneurons cannot: it reaches" in capsys.readouterr().out
+
+
+def test_the_frontier_is_drawn(saved: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "frontier.svg"
+    words = ["plan", str(saved), "--device", "K40", "--budget", "80%", "--planner", "superneurons"]
+    assert main([*words, "--figure", str(figure)]) == 0
+    assert "superneurons" in figure.read_text(encoding="utf-8") or figure.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--planner", "bestt"], "no planner is called 'bestt'; did you mean best"),
+        (["--budget", "150%"], "a budget is more than 0% and at most 100% of the peak, not 150%"),
+        (["--budget", "x%"], "a budget is bytes such as 6GiB, or a percentage of the peak, not 'x%'"),
+        (["--batch", "3"], "--batch and --scale can only be said of a model"),
+        (["--figure", "frontier.txt"], "frontier.txt"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_one_line(
+    saved: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(saved), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1

@@ -1,0 +1,133 @@
+"""The jobs of a daemon as a table, and as lines where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from neaptide.live.supervisor import JobResult
+from neaptide.reporting.live_display import LiveDisplay
+from neaptide.reporting.live_lines import LiveLines
+from neaptide.reporting.live_table import LiveTable, format_duration
+from statuses import job_status, status
+
+MEASURED_YET = {"solo_seconds": 0.0, "iterations_done": 0, "iterations_per_second": 0.0, "needs_bytes": 0}
+
+
+def drawn(table: LiveTable, width: int = 110, encoding: str = "utf-8") -> list[str]:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    Console(file=file, width=width, markup=False, highlight=False).print(table)
+    file.seek(0)
+    return [line.rstrip() for line in file]
+
+
+def test_a_row_says_state_rate_memory_waiting_and_progress() -> None:
+    lines = drawn(LiveTable(status(job_status("first"))))
+    assert lines[3].split() == ["job", "state", "it/s", "of", "alone", "held", "peak", "waiting", "progress"]
+    assert lines[4].split()[:11] == ["first", "running", "2", "50%", "512", "MiB", "700", "MiB", "1.5", "s", "━" * 14]
+    assert lines[4].endswith("10/40")
+
+
+def test_the_bar_shows_what_each_job_holds_of_the_budget() -> None:
+    half = drawn(LiveTable(status(job_status("first", held_bytes=1 << 30))), encoding="ascii")[1]
+    bar = half[1 : half.index("]")]
+    assert bar == "#" * 30 + "." * 30
+    assert half.endswith("1.00 GiB of 2.00 GiB, at most 1.00 GiB")
+
+
+def test_speeds_add_up_to_what_the_device_does_against_one_job_alone() -> None:
+    assert drawn(LiveTable(status(job_status("a"), job_status("b"))))[0].endswith("together 1.00 times one job alone")
+
+
+@pytest.mark.parametrize(
+    ("state", "changed", "shown"),
+    [
+        ("ready", {}, "waiting"),
+        ("running", {"stalled": True}, "no memory"),
+        ("waiting to be measured", MEASURED_YET, "to be measured"),
+        ("queued", {}, "queued"),
+        ("failed", {}, "failed"),
+    ],
+)
+def test_states_are_said_in_words(state: str, changed: dict[str, float], shown: str) -> None:
+    assert shown in drawn(LiveTable(status(job_status("first", state, **changed))))[4]
+
+
+def test_a_job_that_ended_has_no_rate_and_holds_nothing() -> None:
+    assert drawn(LiveTable(status(job_status("first", "done"))))[4].split()[1:5] == ["done", "-", "-", "-"]
+
+
+def test_a_process_that_has_not_said_hello_is_starting() -> None:
+    assert drawn(LiveTable(status(), ["late"]))[4].split() == ["late", "starting"]
+
+
+def test_it_fits_a_narrow_terminal_and_a_name_cannot_steer_it() -> None:
+    jobs = [job_status("a\x1b[2Jname-that-is-very-long-indeed"), job_status("b", "waiting to be measured")]
+    lines = drawn(LiveTable(status(*jobs)), width=80)
+    assert max(map(len, lines)) <= 80
+    assert lines[4].startswith("a?[2Jname-tha…")
+    assert lines[4].endswith("10/40")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (75, "1:15 min"), (3660, "1:01 h")])
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+def test_lines_are_said_once_when_something_changes() -> None:
+    lines = LiveLines()
+    assert list(lines.lines(status(job_status("a", "measured", **MEASURED_YET)))) == ["[   5.0 s] a: is measured"]
+    known = "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone"
+    assert list(lines.lines(status(job_status("a")))) == [known]
+    assert list(lines.lines(status(job_status("a", "ready")))) == []
+    assert list(lines.lines(status(job_status("a", "evicted")))) == ["[   5.0 s] a: evicted for the first time"]
+    assert (
+        list(
+            lines.lines(
+                status(job_status("a")),
+            )
+        )
+        == []
+    )
+    assert list(lines.lines(status(job_status("a", "evicted")))) == []  # it may come and go with every iteration
+    assert list(lines.lines(status(job_status("a", "stopped")))) == ["[   5.0 s] a: stopped"]
+    assert list(lines.lines(status(job_status("a", "running")))) == ["[   5.0 s] a: runs again"]
+    assert list(lines.lines(status(job_status("a", "ready")))) == []
+    ended = job_status("a", "failed", reason="out of memory")
+    assert list(lines.lines(status(ended))) == ["[   5.0 s] a: failed: out of memory"]
+
+
+def test_now_and_then_there_is_a_line_about_all() -> None:
+    lines = LiveLines(every_seconds=10)
+    list(lines.lines(status(job_status("a"), uptime_seconds=5)))
+    assert list(lines.lines(status(job_status("a"), uptime_seconds=14))) == []
+    assert list(lines.lines(status(job_status("a"), uptime_seconds=15))) == [
+        "[  15.0 s] 1.00 GiB of 2.00 GiB; a 10/40 (2/s)"
+    ]
+
+
+def test_without_a_terminal_the_display_is_lines_and_failures_have_their_last_ones() -> None:
+    file = io.StringIO()
+    with LiveDisplay(Console(file=file, width=100)) as display:
+        display.show(status(job_status("a")), ["a", "b"])
+        display.ended(JobResult("a", 1, 2.0, "a.log", ("Traceback", "[bold]KeyError: 'x'\x1b[2J")))
+        display.ended(JobResult("b", 0, 2.0, "b.log"))
+    assert file.getvalue().splitlines() == [
+        "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone",
+        "a failed after 2.0 s: exit code 1; a.log ends with",
+        "  Traceback",
+        "  [bold]KeyError: 'x'?[2J",
+        "b ended after 2.0 s",
+    ]
+
+
+def test_on_a_terminal_the_table_is_gone_at_the_end_and_what_happened_stays() -> None:
+    file = io.StringIO()
+    with LiveDisplay(Console(file=file, width=100, force_terminal=True)) as display:
+        display.show(status(job_status("a")), ["a", "late"])
+        display.ended(JobResult("a", 0, 2.0, "a.log"))
+    assert "starting" in file.getvalue()
+    assert "a ended after 2.0 s" in file.getvalue()
+    assert file.getvalue().endswith("\x1b[2K")

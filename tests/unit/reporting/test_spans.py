@@ -1,0 +1,70 @@
+"""What jobs did with their time, read from a log."""
+
+from __future__ import annotations
+
+from neaptide.core import actions as act
+from neaptide.core import events as ev
+from neaptide.core.controller import Decided, Refused
+from neaptide.core.units import GIB
+from neaptide.reporting.event_words import notable
+from neaptide.reporting.spans import Doing, Span, spans_of, total_ns
+
+
+def test_a_job_queues_waits_and_runs() -> None:
+    entries = (
+        ev.JobArrived(0, "a"),
+        Refused(1, act.Start("a"), "it is not ready"),
+        Decided(5, act.Admit("a")),
+        Decided(7, act.Start("a")),
+        ev.IterationEnded(17, "a", 10),
+        Decided(20, act.Start("a")),
+        ev.IterationEnded(30, "a", 10),
+        ev.JobEnded(30, "a"),
+    )
+    spans = spans_of(entries, 99)["a"]
+    assert [(span.doing.value, span.start_ns, span.end_ns) for span in spans] == [
+        ("queued", 0, 5),
+        ("waiting", 5, 7),
+        ("running", 7, 17),
+        ("waiting", 17, 20),
+        ("running", 20, 30),
+    ]
+    assert dict(total_ns(spans)) == {Doing.QUEUED: 5, Doing.WAITING: 5, Doing.RUNNING: 20, Doing.SUSPENDED: 0}
+
+
+def test_a_suspended_job_goes_back_to_where_it_was() -> None:
+    entries = (
+        ev.JobArrived(0, "a"),
+        Decided(0, act.Admit("a")),
+        Decided(0, act.Start("a")),
+        ev.JobEvicted(5, "a"),
+        ev.JobSuspended(6, "a"),
+        ev.JobResumed(9, "a"),
+    )
+    assert spans_of(entries, 12)["a"] == [
+        Span(Doing.RUNNING, 0, 5),
+        Span(Doing.SUSPENDED, 5, 6),
+        Span(Doing.SUSPENDED, 6, 9),
+        Span(Doing.RUNNING, 9, 12),
+    ]
+
+
+def test_what_is_worth_reading_is_told_in_words_and_iterations_are_not() -> None:
+    entries = (
+        ev.JobArrived(0, "a"),
+        Decided(1, act.Admit("a", lane=2, ceiling_bytes=GIB)),
+        Decided(1, act.Start("a")),
+        ev.IterationEnded(2, "a", 1),
+        ev.JobStalled(3, "a"),
+        Refused(3, act.Suspend("a"), "it is not admitted"),
+        ev.BudgetChanged(4, 2 * GIB),
+        ev.JobFailed(5, "a", "out of memory"),
+    )
+    assert list(notable(entries)) == [
+        (0, "a arrived"),
+        (1, "a admitted to lane 2, up to 1.00 GiB"),
+        (3, "a waits for memory inside an iteration"),
+        (3, "refused: a is to be suspended: it is not admitted"),
+        (4, "the budget is 2.00 GiB"),
+        (5, "a failed: out of memory"),
+    ]
