@@ -24,7 +24,7 @@ ROUNDS = 2
 # loads, and iterations of each
 SETS = {
     "two narrow GPTs": ((Load("gpt2", "tiny", 32, 1), 80), (Load("gpt2", "tiny", 32, 1), 80)),
-    "a narrow ResNet and a narrow GPT": ((Load("resnet18", "tiny", 64, 1), 160), (Load("gpt2", "tiny", 32, 1), 80)),
+    "a narrow ResNet and a narrow GPT": ((Load("resnet18", "tiny", 320, 1), 60), (Load("gpt2", "tiny", 32, 1), 80)),
     "two ResNets that fill the device": (
         (Load("resnet18", "paper", 4, None), 25),
         (Load("resnet18", "paper", 4, None), 25),
