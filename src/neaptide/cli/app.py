@@ -47,7 +47,7 @@ Every planner makes a plan for the budget, which is half of what does not outliv
 an iteration if none is given. Nothing runs: the times are those of the trace and
 the device's data sheet.
 
-  neaptide plan bert-base --batch 32 --device V100 --budget 6GiB
+  neaptide plan bert-base --batch 32 --device V100 --budget 3GiB
   neaptide plan resnet50.trace --budget 50% --planner best -o planned.trace
 """,
 )
