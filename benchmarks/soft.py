@@ -8,70 +8,76 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING
+
+from benchmarks._training import Network, Trainer, rate_of
 
 from neaptide.reporting.bench import Figure
 
-if TYPE_CHECKING:
-    from neaptide.models.zoo import Workload
-
-# name, scale, batch, goal of the ratio; `short` is GPT-2 with sequences that two cores can train on
+# the goal of a step against one on `cpu`
 STEPS = (
-    ("resnet18", "paper", 4, "<= 1.05"),
-    ("transformer", "paper", 2, "<= 1.05"),
-    ("gpt2", "short", 4, "<= 1.05"),
-    ("rnnlm-small", "paper", 20, "<= 1.3"),
-    ("gpt2", "tiny", 4, ""),
+    (Network("resnet18", "paper", 4), "<= 1.05"),
+    (Network("transformer", "paper", 2), "<= 1.05"),
+    (Network("gpt2", "short", 4), "<= 1.05"),
+    (Network("rnnlm-small", "paper", 20), "<= 1.3"),
+    (Network("gpt2", "tiny", 4), ""),
 )
-# name, scale, batch, SMs a kernel may use, goal of two processes against one. The narrow ones have kernels long enough
-# that launching them, which takes the same cores here, is a small part.
+# SMs that a kernel may use, and the goal of two processes against one. The narrow ones have kernels long enough that
+# launching them, which takes the same cores here, is a small part.
 TOGETHER = (
-    ("resnet18", "tiny", 64, "1", ">= 1.8"),
-    ("gpt2", "tiny", 32, "1", ">= 1.8"),
-    ("resnet18", "paper", 4, "", ">= 0.95"),
-    ("gpt2", "short", 4, "", ">= 0.95"),
+    (Network("resnet18", "tiny", 64), "1", ">= 1.8"),
+    (Network("gpt2", "tiny", 32), "1", ">= 1.8"),
+    (Network("resnet18", "paper", 4), "", ">= 0.95"),
+    (Network("gpt2", "short", 4), "", ">= 0.95"),
 )
-ROUNDS = 4
-SECONDS = 2.0
-TOGETHER_ROUNDS = 3
-TOGETHER_SECONDS = 5.0
+ROUNDS = 5
+SECONDS = 3.0  # of one process's turn
+TOGETHER_SECONDS = 4.0
+LOGGED_ROUNDS = 40
+LOGGED_KERNELS = 2000
+LOGGED_STEPS = 4
 
 
 def figures() -> Iterator[Figure]:
-    """Each side of a ratio is measured in processes of its own, in turn, so that a noisy machine disturbs both."""
+    """The sides of a ratio are processes of their own that take turns, so that a noisy machine disturbs both."""
     yield Figure("build", _build_seconds(), "s", "<= 120")
-    for name, scale, batch, goal in STEPS:
-        cpu, soft = [], []
-        for _ in range(ROUNDS):
-            cpu.append(_child("step", "cpu", name, scale, str(batch))["seconds"])
-            soft.append(_child("step", "soft", name, scale, str(batch))["seconds"])
-        yield Figure(f"{name} {scale}: cpu step", 1e3 * min(cpu), "ms")
-        yield Figure(f"{name} {scale}: step against cpu", min(soft) / min(cpu), "x", goal)
+    for network, goal in STEPS:
+        with Trainer("cpu", network) as cpu, Trainer("soft", network) as soft:
+            rounds = [(rate_of([cpu], SECONDS), rate_of([soft], SECONDS)) for _ in range(ROUNDS)]
+        yield Figure(f"{network}: cpu step", 1e3 / max(rate for rate, _ in rounds), "ms")
+        ratio = median(on_cpu / on_soft for on_cpu, on_soft in rounds)
+        yield Figure(f"{network}: step against cpu", ratio, "x", goal)
     small = _child("small")
     yield Figure("launch", small["launch"], "us", "<= 3")
     yield Figure("launch and item() round trip", small["round_trip"], "us", "<= 20")
     yield Figure("run-ahead: kernels in flight after a ResNet step was launched", small["ahead"], "kernels")
-    yield Figure("ResNet step with the kernel log", small["logged"], "x", "<= 1.01")
-    yield Figure("ResNet step under torch.profiler", small["profiled"], "x")
-    # A step cannot be timed to better than a thousandth here.
-    lighter = (small["profiled"] - 1) / max(small["logged"] - 1, 0.001)
-    yield Figure("overhead of torch.profiler against the kernel log's", lighter, "x", ">= 10")
-    for name, scale, batch, sms, goal in TOGETHER:
-        # In turn, so that what disturbs one round disturbs both sides of its ratios.
-        rounds = [
-            {count: _rate(count, name, scale, batch, sms) for count in (1, 2, 3, 4)} for _ in range(TOGETHER_ROUNDS)
-        ]
-        where = f"{name} {scale}, width {sms or 'all'}"
-        for count, base, goal_of_ratio in ((2, 1, goal), (3, 2, ">= 0.9"), (4, 2, ">= 0.9")):
-            ratio = median(rates[count] / rates[base] for rates in rounds)
-            yield Figure(f"{where}: {count} processes against {base}", ratio, "x", goal_of_ratio)
+    log = _child("log")
+    yield Figure("ResNet step with the kernel log", log["logged step"], "x", "<= 1.01")
+    yield Figure("ResNet step under torch.profiler", log["profiled step"], "x")
+    yield Figure("kernel log, of one kernel", log["logged kernel"], "ns")
+    lighter = log["profiled kernel"] / log["logged kernel"]
+    yield Figure("torch.profiler against the kernel log, of one kernel", lighter, "x", ">= 10")
+    for network, sms, goal in TOGETHER:
+        yield from _together(network, sms, goal)
     for reuse, how in (("yes", "as it is"), ("no", "freed blocks not taken again at launch")):
         peaks = _child("peaks", reuse)
         for cap in ("none", "64", "16", "4", "1"):
             goal = "<= 1.1" if cap == "4" and reuse == "yes" else ""
             yield Figure(f"held against needed, {how}, in flight at most {cap}", peaks[cap], "x", goal)
+
+
+def _together(network: Network, sms: str, goal: str) -> Iterator[Figure]:
+    """One to four processes on one board."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        board = {"NEAPTIDE_SOFT_BOARD": f"{folder}/board", "NEAPTIDE_SOFT_SMS": sms}
+        trainers = [stack.enter_context(Trainer("soft", network, **board)) for _ in range(4)]
+        rounds = [{count: rate_of(trainers[:count], TOGETHER_SECONDS) for count in (1, 2, 3, 4)} for _ in range(ROUNDS)]
+    for count, base, goal_of_ratio in ((2, 1, goal), (3, 2, ">= 0.9"), (4, 2, ">= 0.9")):
+        ratio = median(rates[count] / rates[base] for rates in rounds)
+        where = f"{network}, width {sms or 'all'}"
+        yield Figure(f"{where}: {count} processes against {base}", ratio, "x", goal_of_ratio)
 
 
 def _child(*arguments: str) -> dict[str, float]:
@@ -81,72 +87,6 @@ def _child(*arguments: str) -> dict[str, float]:
     )
     result: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return result
-
-
-def _rate(count: int, name: str, scale: str, batch: int, sms: str) -> float:
-    """Steps per second of so many processes on one board, all together."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NEAPTIDE_SOFT_BOARD": f"{folder}/board", "NEAPTIDE_SOFT_SMS": sms}
-        children = [
-            subprocess.Popen(
-                [sys.executable, __file__, "rate", name, scale, str(batch)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment,
-            )
-            for _ in range(count)
-        ]
-        outputs = [child.stdout for child in children if child.stdout is not None]
-        for output in outputs:
-            output.readline()
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("\n")
-            child.stdin.flush()
-        rates = [json.loads(output.readline())["rate"] for output in outputs]
-        for child in children:
-            child.wait()
-        return float(sum(rates))
-
-
-def _rate_of_one(name: str, scale: str, batch: str) -> dict[str, float]:
-    """One of them: says that it is ready, waits for a line, then counts its steps."""
-    import torch
-
-    import neaptide.devices.soft  # noqa: F401
-
-    work = _workload(name, scale, int(batch), "soft")
-    for _ in range(3):
-        work.step()
-    torch.soft.synchronize()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    steps, started = 0, perf_counter()
-    while perf_counter() - started < TOGETHER_SECONDS:
-        work.step()
-        torch.soft.synchronize()
-        steps += 1
-    return {"rate": steps / (perf_counter() - started)}
-
-
-def _workload(name: str, scale: str, batch: int, device: str) -> Workload:
-    """A network of the zoo."""
-    from neaptide.models import build
-
-    if scale != "short":
-        return build(name, batch=batch, scale=scale, device=device)  # type: ignore[arg-type]
-    import torch
-
-    from neaptide.models import feed
-    from neaptide.models.attention import Style
-    from neaptide.models.gpt import GPT, gelu
-    from neaptide.models.zoo import Workload, adam
-
-    style = Style(width=512, heads=8, hidden=2048, activation=gelu, norm_first=True)
-    model = GPT(8000, 256, 6, style).to(device)
-    sample = feed.tokens(256, 8000)
-    return Workload(name, batch, torch.device(device), model, adam(model.parameters()), sample, feed.cross_entropy)
 
 
 def _build_seconds() -> float:
@@ -159,35 +99,6 @@ def _build_seconds() -> float:
             check=True,
         )
         return perf_counter() - started
-
-
-def _step(device: str, name: str, scale: str, batch: str) -> dict[str, float]:
-    import torch
-
-    if device == "soft":
-        import neaptide.devices.soft  # noqa: F401
-    torch.manual_seed(0)
-    work = _workload(name, scale, int(batch), device)
-
-    def step() -> None:
-        work.step()
-        if device == "soft":
-            torch.soft.synchronize()
-
-    return {"seconds": _typical(step)}
-
-
-def _typical(step: Callable[[], None], seconds: float = SECONDS) -> float:
-    """The median of a first quarter: what a step takes while nothing disturbs it."""
-    step()
-    step()
-    times: list[float] = []
-    while sum(times) < seconds or len(times) < 3:
-        started = perf_counter()
-        step()
-        times.append(perf_counter() - started)
-    times.sort()
-    return median(times[: max(1, len(times) // 4)])
 
 
 def _small() -> dict[str, float]:
@@ -218,37 +129,50 @@ def _small() -> dict[str, float]:
     torch.soft.synchronize()
     work.step()
     ahead = torch.soft.in_flight()
+    return {"launch": 1e6 * median(launches), "round_trip": 1e6 * median(trips), "ahead": ahead}
 
-    def plain() -> None:
-        work.step()
+
+def _log() -> dict[str, float]:
+    """What the kernel log and torch.profiler add, in turn: to a kernel of no work, and to a step."""
+    import torch
+
+    import neaptide.devices.soft  # noqa: F401
+    from neaptide.models import build
+
+    ways: dict[str, Callable[[], AbstractContextManager[object]]] = {
+        "logged": lambda: torch.soft.log_kernels(1 << 12),
+        "profiled": torch.profiler.profile,
+    }
+    one = torch.ones(4, device="soft")
+
+    def kernels() -> None:
+        for _ in range(LOGGED_KERNELS):
+            one.add(one)
         torch.soft.synchronize()
 
-    def logged() -> None:
-        with torch.soft.log_kernels(1 << 12):
-            plain()
+    work = build("resnet18", scale="tiny", batch=64, device="soft")
 
-    def profiled() -> None:
-        with torch.profiler.profile():
-            plain()
+    def steps() -> None:
+        for _ in range(LOGGED_STEPS):
+            work.step()
+        torch.soft.synchronize()
 
-    return {
-        "launch": 1e6 * median(launches),
-        "round_trip": 1e6 * median(trips),
-        "ahead": ahead,
-        **_ratios(plain, {"logged": logged, "profiled": profiled}),
-    }
-
-
-def _ratios(plain: Callable[[], None], others: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """What the others take against the plain step, in turn."""
-    times: dict[str, list[float]] = {name: [] for name in ("plain", *others)}
-    for _ in range(120):
-        for name, step in (("plain", plain), *others.items()):
-            started = perf_counter()
-            step()
-            times[name].append(perf_counter() - started)
-    typical = {name: median(sorted(values)[:30]) for name, values in times.items()}
-    return {name: typical[name] / typical["plain"] for name in others}
+    found = {}
+    for name, around in ways.items():
+        added, ratios = [], []
+        for index in range(LOGGED_ROUNDS):
+            times = {}
+            for way in ((nullcontext, around), (around, nullcontext))[index % 2]:
+                for do in (kernels, steps):
+                    started = perf_counter()
+                    with way():
+                        do()
+                    times[way, do] = perf_counter() - started
+            added.append(times[around, kernels] - times[nullcontext, kernels])
+            ratios.append(times[around, steps] / times[nullcontext, steps])
+        found[f"{name} kernel"] = 1e9 * median(added) / LOGGED_KERNELS
+        found[f"{name} step"] = median(ratios)
+    return found
 
 
 def _peaks(reuse: str) -> dict[str, float]:
@@ -276,4 +200,4 @@ def _peaks(reuse: str) -> dict[str, float]:
 
 if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
-    print(json.dumps({"step": _step, "small": _small, "peaks": _peaks, "rate": _rate_of_one}[kind](*rest)))
+    print(json.dumps({"small": _small, "log": _log, "peaks": _peaks}[kind](*rest)))

@@ -69,13 +69,14 @@ def test_eviction_at_any_moment_inside_an_iteration_changes_nothing(model: str) 
     evictions = 0
     training = True
     chance = random.Random(model)
+    left: list[int] = []
 
     def disturb() -> None:
         nonlocal evictions
         while training:
             time.sleep(chance.uniform(0, 0.02))
             evictions += torch.soft.evict() > 0
-            assert torch.soft.memory_reserved() == 0
+            left.append(torch.soft.memory_reserved())
             torch.soft.restore()
 
     disturber = threading.Thread(target=disturb)
@@ -86,6 +87,7 @@ def test_eviction_at_any_moment_inside_an_iteration_changes_nothing(model: str) 
         training = False
         disturber.join()
     assert evictions >= 3
+    assert not any(left)
     assert identical(run, on_cpu(model, "adamw"))
     native.check_memory()
 

@@ -1,5 +1,7 @@
 // Moving a quiescent process's chunks to host memory and back to the same addresses.
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "arena_implementation.h"
@@ -10,9 +12,10 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   member_.board().require_owner();
   const std::lock_guard eviction(eviction_mutex_);
   if (evicted()) return 0;
-  const bool drained = drain_streams(deadline);
+  bool drained = drain_streams(deadline);
   progress();
   std::size_t given = shed();
+  drained = await_hand_backs(deadline) && drained;
 
   Ranges ranges;
   {
@@ -45,6 +48,18 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   member_.give(bytes);
   count_held_locked();
   return given + bytes;
+}
+
+/// A thread that ran a stream's last work may still be handing chunks back, outside the lock: a matter of microseconds.
+bool Arena::Implementation::await_hand_backs(Deadline deadline) {
+  for (;;) {
+    {
+      const Lock lock(mutex_);
+      if (detached_chunks_ == 0) return true;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
 }
 
 /// Blocks may be freed while evicted: chunks that are empty by now need no lease and no copy. Returns the rest.

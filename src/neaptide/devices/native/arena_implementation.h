@@ -96,6 +96,7 @@ class Arena::Implementation {
   void count_needed_locked();
   void count_held_locked();
   void run_blocking(const std::function<void()>& wait) const;
+  bool await_hand_backs(Deadline deadline);
   Ranges drop_empty_evicted_locked();
 
   Driver& driver_;

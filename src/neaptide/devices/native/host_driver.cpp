@@ -43,8 +43,10 @@ void HostDriver::back(Address address, std::size_t bytes) {
 }
 
 void HostDriver::unback(Address address, std::size_t bytes) {
-  if (madvise(pointer(address), bytes, MADV_DONTNEED) != 0) fail("unback", bytes);
-  // The memory is gone. Protection only makes a stray access fault, and may be refused when there are too many ranges.
+  if (madvise(pointer(address), bytes, MADV_FREE) != 0) fail("unback", bytes);
+  // The system may take the pages from now on, and clears new ones only if it did: clearing all that a training step
+  // takes and gives would be a tenth of the step. Protection only makes a stray access fault, and may be refused when
+  // there are too many ranges.
   static_cast<void>(mprotect(pointer(address), bytes, PROT_NONE));
 }
 

@@ -1,8 +1,8 @@
 // Copies between host and device, and numbers read back.
 //
-// To the device: a small pageable tensor is captured at launch, so the copy never waits; a large one is waited for, as
-// on CUDA, unless it is pinned and the copy non-blocking. To the host: waited for, unless non-blocking into pinned
-// memory.
+// To the device: a pinned tensor is read when the copy runs if the copy is non-blocking; else a small one is captured
+// at launch, so the copy never waits, and a large one is waited for, as on CUDA. To the host: waited for, unless
+// non-blocking into pinned memory.
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
@@ -31,10 +31,10 @@ std::uint32_t copy_width(const Tensor& tensor) {
 void to_device(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto alias = alias_of(target);
   const auto width = copy_width(target);
-  if (source.nbytes() <= kCaptureBytes) {
-    launch_function(kCopy, width, [captured = source.clone(), alias] { alias.copy_(captured); });
-  } else if (non_blocking && source.is_pinned()) {
+  if (non_blocking && source.is_pinned()) {
     launch_function(kCopy, width, [source, alias] { alias.copy_(source); });
+  } else if (source.nbytes() <= kCaptureBytes) {
+    launch_function(kCopy, width, [captured = source.clone(), alias] { alias.copy_(captured); });
   } else {
     run_and_wait(kCopy, width, [&] { alias.copy_(source); });
   }
