@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from neaptide.capture.recorder import Kernel, Log, Storage
+from neaptide.capture.log import Kernel, Log, Storage
 from neaptide.core.trace import Phase
 
 _SCATTERS = {"aten::scatter_add", "aten::index_add", "aten::index_put"}

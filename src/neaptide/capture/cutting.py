@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neaptide.capture.cost import fill_of
-from neaptide.capture.recorder import Kernel, Log, Storage
+from neaptide.capture.log import Kernel, Log, Storage
 from neaptide.core.columns import Labels, Lists
 from neaptide.core.trace import Kind, Ops, Phase, Tensors, Trace
 

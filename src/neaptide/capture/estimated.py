@@ -18,7 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from neaptide.capture.cost import roofline_seconds
 from neaptide.capture.cutting import Times, Where
 from neaptide.capture.hooks import watching
-from neaptide.capture.recorder import Log
+from neaptide.capture.log import Log
 from neaptide.capture.rnn_workspace import rnn_workspace_bytes
 from neaptide.capture.session import CaptureError, Session
 from neaptide.core.device import DeviceSpec

@@ -7,9 +7,8 @@ known which optimizer closes one, and what a step leaves behind for the next to 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -19,70 +18,14 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neaptide.capture.cost import Cost, cost_of
+from neaptide.capture.cost import cost_of
+from neaptide.capture.log import Kernel, Log, Storage
+from neaptide.capture.operators import Facts, argument_of, facts_of, is_host_arithmetic, layout_of, tensors_in
 from neaptide.core.trace import Kind, Phase
 
 aten = torch.ops.aten
 
-# They allocate and launch nothing.
-_ALLOCATIONS = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
-# They give a view back although their schema does not say so.
-_SILENT_VIEWS = {aten._unsafe_view, aten.lift_fresh, aten.lift}
 _QUERIES = {"prim", "profiler"}
-
-
-@dataclass(slots=True)
-class Storage:
-    """A piece of device memory that the log has seen."""
-
-    bytes: int
-    layout: str
-    born: int  # the kernel before which it was there
-    died: int | None = None  # the kernel after which it was gone
-    kind: Kind | None = None  # as far as the hooks can tell
-    label: str = ""
-    saved: bool = False
-    strides: tuple[int, ...] = ()  # with `layout`, how its first tensor lies in it
-    phase: Phase | None = None  # of the kernel that first wrote it
-    mirrored: bool = False  # some view lies in it as the first tensor does
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One launch."""
-
-    name: str
-    module: str
-    phase: Phase
-    cost: Cost
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    shapes: tuple[torch.Size, ...]  # of what it was given, to compare iterations
-    seconds: float  # while recorded; the recorder's own cost is outside
-    first: int | None  # storage of the first argument, which an in-place variant would write
-    first_is_whole: bool  # and that argument is no view
-    in_linear: bool  # called by a linear layer
-
-
-@dataclass(slots=True)
-class Log:
-    """All that was seen, in order."""
-
-    kernels: list[Kernel] = field(default_factory=list)
-    calls: list[tuple[str, int]] = field(default_factory=list)  # ops but views, and the kernels before each
-    launched: list[int] = field(default_factory=list)  # the device's count after each call; 0 if it has none
-    storages: list[Storage] = field(default_factory=list)
-    root_starts: list[int] = field(default_factory=list)  # the kernels before each outermost module call
-    stands_for: list[int] = field(default_factory=list)  # of each storage, the one it is counted as (`accumulation`)
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What a schema says of an op."""
-
-    launches: bool
-    view: bool
-    mutated: tuple[int | str, ...]
 
 
 class Recorder(TorchDispatchMode):
@@ -98,7 +41,7 @@ class Recorder(TorchDispatchMode):
         self._device_type = device.type
         self._clock = 0  # kernels launched
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        self._facts: dict[Any, _Facts] = {}
+        self._facts: dict[Any, Facts] = {}
         self._modules: list[str] = []
         self._linear_depth = 0  # of the linear layer at work, among the modules
         self._path = ""  # of the module at work
@@ -141,10 +84,10 @@ class Recorder(TorchDispatchMode):
         if self._quiet or func.namespace in _QUERIES:
             return func(*args, **kwargs)
         facts = self._facts.get(func) or self._learn(func)
-        ins = [*_tensors(args), *_tensors(kwargs.values())]
+        ins = [*tensors_in(args), *tensors_in(kwargs.values())]
         phase = self._phase(ins)
         self._path = path = self._module(phase)
-        launches = facts.launches and not (self._in_optimizer and _is_host_arithmetic(ins))
+        launches = facts.launches and not (self._in_optimizer and is_host_arithmetic(ins))
         touched = [self._storage(tensor) for tensor in ins]
         kernel = self._clock
         self._clock += launches
@@ -155,7 +98,7 @@ class Recorder(TorchDispatchMode):
         except BaseException:
             self._clock -= launches
             raise
-        outs = list(_tensors((out,)))
+        outs = list(tensors_in((out,)))
         if not any(tensor.device.type == self._device_type for tensor in (*ins, *outs)):
             self._clock -= launches
             return out
@@ -168,7 +111,7 @@ class Recorder(TorchDispatchMode):
                 self._note_call(func._schema.name, self._clock)
             self._name_gradient(phase, outs)
             return out
-        written = [tensor for key in facts.mutated for tensor in _tensors((_argument(args, kwargs, key),))] or outs
+        written = [tensor for key in facts.mutated for tensor in tensors_in((argument_of(args, kwargs, key),))] or outs
         writes = dict.fromkeys(i for tensor in written if (i := self._storage(tensor, kernel)) is not None)
         reads = dict.fromkeys(i for i in touched if i is not None)
         self._name_gradient(phase, outs)
@@ -197,19 +140,8 @@ class Recorder(TorchDispatchMode):
         self.log.calls.append((name, kernel))
         self.log.launched.append(self._launched())
 
-    def _learn(self, func: Any) -> _Facts:
-        schema, packet = func._schema, func.overloadpacket
-        view = packet in _SILENT_VIEWS or (
-            not schema.is_mutable and bool(schema.returns) and all(result.alias_info for result in schema.returns)
-        )
-        metadata_only = torch.Tag.inplace_view in func.tags
-        mutated = tuple(
-            argument.name if argument.kwarg_only else position
-            for position, argument in enumerate(schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        )
-        launches = not view and not metadata_only and packet not in _ALLOCATIONS
-        self._facts[func] = facts = _Facts(launches, view or metadata_only, mutated)
+    def _learn(self, func: Any) -> Facts:
+        self._facts[func] = facts = facts_of(func)
         return facts
 
     def _phase(self, ins: list[Tensor]) -> Phase:
@@ -325,7 +257,7 @@ class Recorder(TorchDispatchMode):
             self._name(parameter, Kind.PARAMETER, label)
         for name, buffer in module.named_buffers():
             self._name(buffer, Kind.BUFFER, name)
-        for tensor in _tensors(args):
+        for tensor in tensors_in(args):
             if self._kind(tensor) is None and not tensor.requires_grad:
                 self._name(tensor, Kind.INPUT, "")
 
@@ -354,34 +286,3 @@ class Recorder(TorchDispatchMode):
                 for key, value in optimizer.state.get(parameter, {}).items():
                     if isinstance(value, Tensor):
                         self._name(value, Kind.OPTIMIZER, f"{label}.{key}")
-
-
-def layout_of(tensor: Tensor) -> str:
-    """A tensor's type and shape: `float32[64, 3, 224, 224]`."""
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
-
-
-def _is_host_arithmetic(ins: list[Tensor]) -> bool:
-    """Whether an optimizer's op is on its step counters, which PyTorch keeps on the host beside a GPU."""
-    return bool(ins) and all(tensor.dim() == 0 for tensor in ins)
-
-
-def _argument(args: Any, kwargs: Any, key: int | str) -> Any:
-    if isinstance(key, str):
-        return kwargs.get(key)
-    return args[key] if key < len(args) else None
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors in some arguments, lists and tuples and dicts of them included; a sparse one gives its parts."""
-    for value in values:
-        if isinstance(value, Tensor):
-            if value.layout == torch.strided:
-                yield value
-            elif value.layout == torch.sparse_coo:
-                yield value._indices()
-                yield value._values()
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-        elif isinstance(value, dict):
-            yield from _tensors(value.values())

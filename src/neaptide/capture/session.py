@@ -21,7 +21,8 @@ import torch
 from neaptide.capture.accumulation import undo_copies
 from neaptide.capture.cutting import Times, Where, held_between, held_storages, low_point, trace_of, variation_of
 from neaptide.capture.device_times import KernelRun, kernel_module, logged, times_from
-from neaptide.capture.recorder import Log, Recorder
+from neaptide.capture.log import Log
+from neaptide.capture.recorder import Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
 from neaptide.core.trace import Trace
 

@@ -1,0 +1,25 @@
+"""The name cuda, given to the software GPU for the length of a test. Import it before the device is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+os.environ.setdefault("NEAPTIDE_SOFT_SMS", "1")  # with one SM, results equal those of one CPU thread bit by bit
+os.environ.setdefault("NEAPTIDE_SOFT_CAPACITY", "1GiB")
+os.environ.setdefault("NEAPTIDE_SOFT_WAIT", "5")
+
+import torch
+
+from neaptide.live import cuda_as_soft
+
+
+@contextmanager
+def cuda_is_soft() -> Iterator[None]:
+    """Take it back afterwards, with the defaults that a test may have set."""
+    cuda_as_soft.install()
+    yield
+    torch.set_default_device(None)
+    torch.set_default_dtype(torch.float32)
+    cuda_as_soft.uninstall()
