@@ -2,76 +2,52 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+
+from benchmarks._training import Network, Trainer, rate_of
 
 from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
 from neaptide.live.paths import RuntimePaths
 from neaptide.live.starting import start_daemon, stop_daemon
 from neaptide.reporting.bench import Figure
 
-# name, scale, batch: steps of about 10, 40 and 300 ms on two cores
-STEPS = (("gpt2", "tiny", 4), ("resnet18", "tiny", 64), ("resnet18", "paper", 4))
-ROUNDS = 4
-SECONDS = 3.0
-WARM_UP = 20  # iterations: it is measured in the first ones
+# Steps of about 10, 40 and 300 ms on two cores.
+NETWORKS = (Network("gpt2", "tiny", 4), Network("resnet18", "tiny", 64), Network("resnet18", "paper", 4))
+PAIRS = 3  # of processes: two of the same program may differ by some hundredths for as long as they live
+ROUNDS = 6
+SECONDS = 2.0
+MEASURED_SECONDS = 4.0  # it is measured in its first iterations
 
 
 def figures() -> Iterator[Figure]:
-    """Plain and under the daemon in turn; a step as it is while nothing disturbs it."""
-    for name, scale, batch in STEPS:
-        plain, under = [], []
-        for _ in range(ROUNDS):
-            plain.append(_run(None, name, scale, batch))
-            with tempfile.TemporaryDirectory(prefix="npt-") as folder:
-                paths = RuntimePaths(Path(folder) / "run")
-                start_daemon(paths, "neaptide", 8 << 30, os.cpu_count() or 1)
-                try:
-                    under.append(_run(paths, name, scale, batch))
-                finally:
-                    stop_daemon(paths)
-        yield Figure(f"{name} {scale}: plain step", 1e3 * min(plain), "ms")
-        yield Figure(f"{name} {scale}: a step under the daemon", min(under) / min(plain), "x", "<= 1.01")
+    """A plain process and one under the daemon take turns, so that what disturbs one disturbs the other."""
+    for network in NETWORKS:
+        rounds = [each for _ in range(PAIRS) for each in _pair(network)]
+        yield Figure(f"{network}: plain step", 1e3 / max(rate for rate, _ in rounds), "ms")
+        ratio = median(on_its_own / managed for on_its_own, managed in rounds)
+        yield Figure(f"{network}: a step under the daemon", ratio, "x", "<= 1.01")
 
 
-def _run(paths: RuntimePaths | None, name: str, scale: str, batch: int) -> float:
-    command = (sys.executable, __file__, name, scale, str(batch))
-    environment = dict(os.environ)
-    if paths is not None:
-        job = JobCommand(name="job", command=command)
-        environment = environment_of(job, DeviceSettings(cuda_as_soft=False), paths)
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(json.loads(run.stdout.splitlines()[-1]))
+def _pair(network: Network) -> list[tuple[float, float]]:
+    with tempfile.TemporaryDirectory(prefix="npt-") as folder:
+        paths = RuntimePaths(Path(folder) / "run")
+        start_daemon(paths, "neaptide", 8 << 30, os.cpu_count() or 1)
+        try:
+            job = JobCommand(name="job", command=())
+            under_daemon = environment_of(job, DeviceSettings(cuda_as_soft=False), paths)
+            with Trainer("soft", network) as plain, Trainer("soft", network, **under_daemon) as under:
+                rate_of([under], MEASURED_SECONDS)
+                return [_round(plain, under, index) for index in range(ROUNDS)]
+        finally:
+            stop_daemon(paths)
 
 
-def _steps(name: str, scale: str, batch: str) -> float:
-    import torch
-
-    import neaptide.devices.soft  # noqa: F401
-    from neaptide.models import build
-
-    torch.manual_seed(0)
-    work = build(name, batch=int(batch), scale=scale, device="soft")  # type: ignore[arg-type]
-    for _ in range(WARM_UP):
-        work.step()
-    times: list[float] = []
-    while sum(times) < SECONDS:
-        torch.soft.synchronize()
-        started = perf_counter()
-        for _ in range(4):  # as a program runs: it does not wait for every step
-            work.step()
-        torch.soft.synchronize()
-        times.append((perf_counter() - started) / 4)
-    times.sort()
-    return median(times[: max(1, len(times) // 4)])
-
-
-if __name__ == "__main__":
-    print(json.dumps(_steps(*sys.argv[1:])))
+def _round(plain: Trainer, under: Trainer, index: int) -> tuple[float, float]:
+    if index % 2:
+        managed = rate_of([under], SECONDS)
+        return rate_of([plain], SECONDS), managed
+    return rate_of([plain], SECONDS), rate_of([under], SECONDS)

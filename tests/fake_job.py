@@ -6,7 +6,6 @@ As a program: python fake_job.py SOCKET BOARD SPEC, where SPEC is a FakeJobSpec 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from line import Line
 from neaptide.core.job import JobKind
 from neaptide.core.trace import Phase
 from neaptide.core.trace_format import encode
@@ -47,44 +47,6 @@ class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stopped(Exception):  # noqa: N818 - it is no error
     """The test has ended the job."""
-
-
-class Line:
-    """A blocking connection to the daemon."""
-
-    def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
-        try:
-            self.socket.connect(str(path))
-        except OSError:
-            self.socket.close()
-            raise
-
-    def say(self, message: say.Message) -> None:
-        self.socket.sendall(say.frame(message))
-
-    def hear(self) -> say.FromDaemon | None:
-        head = self._exactly(4)
-        body = None if head is None else self._exactly(say.length_of(head))
-        return None if body is None else say.read_from_daemon(body)
-
-    def _exactly(self, count: int) -> bytes | None:
-        data = b""
-        while len(data) < count:
-            try:
-                part = self.socket.recv(count - len(data))
-            except ConnectionError:
-                return None
-            if not part:
-                return None
-            data += part
-        return data
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
-        self.socket.close()
 
 
 class FakeJob:
@@ -206,6 +168,7 @@ class FakeJob:
         while not self._over.is_set():
             assert self.line is not None
             try:
+                self.line.socket.settimeout(None)  # a daemon with nothing to say is not gone
                 said = self.line.hear()
             except OSError:
                 said = None
@@ -215,6 +178,8 @@ class FakeJob:
             if said is None and not self._over.is_set():
                 self.line.close()
                 self.board.set_permit(self.member.slot, PERMIT_ALL)
+                if self.board.progress(self.member.slot).state in (JobState.EVICTED, JobState.SUSPENDED):
+                    self.board.set_request(self.member.slot, Request.RESTORE)
                 self._over.wait(0.05)
                 with suppress(OSError):
                     self._connect(resumed=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 
 from daemons import MIB, DaemonProcess, DaemonThread, kill, until
 from fake_job import FakeJob
+from neaptide.devices.board import Board, JobState, Request
 from simple_policies import Everything
+
+KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "12"))  # victims of the loop that kills, in pairs
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def goes_on(job: FakeJob, iterations: int = 5) -> None:
 def test_jobs_killed_at_any_moment_give_everything_back(daemon: DaemonThread) -> None:
     witness = daemon.run(name="witness", iterations=100_000)
     chance = random.Random(1)
-    for number in range(6):
+    for number in range(KILLS // 2):
         victims = [daemon.spawn(name=f"victim-{number}-{i}", iterations=10_000) for i in range(2)]
         if number % 2:
             until_it_ran(victims[0], chance.randint(0, 20))
@@ -73,6 +78,22 @@ def test_a_stopped_job_holds_nobody_up_and_goes_on_later(policy: str, tmp_path: 
         daemon.stop()
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_a_job_stopped_inside_its_iteration_keeps_no_newcomer_waiting(daemon: DaemonThread, beside: bool) -> None:
+    others = [daemon.run(name="other", iterations=100_000)] if beside else []
+    stopped = daemon.spawn(name="stopped", iterations=40, seconds=0.2)
+    until_it_ran(stopped, 1)
+    until(lambda: daemon.job("stopped").held_bytes > 10 * MIB, "it to be inside an iteration")
+    stopped.send_signal(signal.SIGSTOP)
+    newcomer = daemon.run(name="newcomer", iterations=10)
+    newcomer.join()
+    assert newcomer.done == 10
+    for job in others:
+        goes_on(job)
+    stopped.send_signal(signal.SIGCONT)
+    until_it_ran(stopped, 5)
+
+
 def test_a_job_stopped_while_it_is_measured_loses_its_turn(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=100_000)
     goes_on(first)
@@ -96,6 +117,23 @@ def test_a_job_that_does_nothing_between_iterations_gives_its_permit_back(policy
         slow.join()
         assert slow.done == 40
         goes_on(other)
+    finally:
+        daemon.stop()
+
+
+@pytest.mark.parametrize("policy", ["neaptide", "temporal"])
+def test_a_job_whose_permit_was_taken_back_goes_on_when_it_is_the_last_one(policy: str, tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", policy)
+    try:
+        slow = daemon.run(name="slow", iterations=40, pause_at=10)
+        other = daemon.run(name="other", iterations=100_000)
+        until(lambda: slow.done == 10 and daemon.has("slow", "stopped"), "the permit to be taken back")
+        other.stop.set()
+        other.join()
+        time.sleep(0.3)  # by then the daemon has looked once more, and found nobody that shares the device
+        slow.go_on.set()
+        slow.join(10)
+        assert slow.done == 40
     finally:
         daemon.stop()
 
@@ -149,6 +187,87 @@ def _kill_and_restart(daemon: DaemonProcess) -> None:
     late.join()
     assert daemon.status().high_water_bytes <= 100 * MIB
     assert max(job.most for job in jobs) == 50 * MIB
+
+
+SENDS_AWAY = """
+from neaptide.core.actions import Admit, Start, Suspend
+from neaptide.core.policy import Policy
+
+class SendsAway(Policy):
+    name = "sends-away"
+
+    def decide(self, view):
+        here = [job for job in view.jobs if job.name != "away" or {stays}]
+        away = [Suspend(job.name) for job in view.jobs if job.admitted and job not in here]
+        admitted = [Admit(job.name) for job in view.queued if job in here]
+        return [*away, *admitted, *(Start(job.name) for job in (*view.queued, *view.startable) if job in here)]
+"""
+STAYS = {JobState.EVICTED: "False", JobState.SUSPENDED: "job.iterations_done < 3"}
+
+
+def sending_away(folder: Path, state: JobState) -> DaemonProcess:
+    """A daemon that keeps the job `away` in this state."""
+    policy = folder / "sends_away.py"
+    policy.write_text(SENDS_AWAY.format(stays=STAYS[state]))
+    return DaemonProcess(folder / "run", str(policy))
+
+
+def kill_daemon(daemon: DaemonProcess) -> None:
+    daemon.process.kill()
+    daemon.process.communicate()
+
+
+@pytest.mark.parametrize("state", STAYS, ids=lambda state: state.name.lower())
+def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(state: JobState, tmp_path: Path) -> None:
+    daemon = sending_away(tmp_path, state)
+    try:
+        away, other = (daemon.run(name=name, iterations=100_000) for name in ("away", "other"))
+        until(lambda: away.board.progress(away.member.slot).state is state, "it to be sent away")
+        goes_on(other)
+        assert away.board.progress(away.member.slot).held_bytes == 0
+        kill_daemon(daemon)
+        for job in (away, other):
+            goes_on(job)  # under the board's limits
+        daemon.policy = "neaptide"
+        daemon.start()
+        _are_back_and_lose_nothing(daemon, away, other)
+    finally:
+        assert "fault" not in daemon.stop()
+
+
+def test_a_daemon_brings_back_a_job_that_does_what_the_one_before_it_had_asked(tmp_path: Path) -> None:
+    daemon = DaemonProcess(tmp_path / "run")
+    try:
+        job = daemon.spawn(name="late", iterations=100_000)
+        until_it_ran(job, 3)
+        kill_daemon(daemon)
+        until_it_ran(job, 30)  # it goes on alone, and looks for a daemon
+        job.send_signal(signal.SIGSTOP)
+        board = Board.open(daemon.paths.board)
+        (slot,) = (each.slot for each in board.snapshot().slots)
+        board.set_request(slot, Request.EVICT)
+        daemon.start()
+        job.send_signal(signal.SIGCONT)
+        until(lambda: daemon.has("late", "running") or daemon.has("late", "ready"), "it to be back")
+        ran = daemon.job("late").iterations_done
+        until(lambda: daemon.job("late").iterations_done > ran + 20, "it to go on")
+    finally:
+        assert "fault" not in daemon.stop()
+
+
+def _are_back_and_lose_nothing(daemon: DaemonProcess, *jobs: FakeJob) -> None:
+    names = [job.spec.name for job in jobs]
+    until(lambda: all(daemon.has(name, "running") or daemon.has(name, "ready") for name in names), "all to be back")
+    for job in jobs:
+        goes_on(job, 20)
+    assert daemon.status().high_water_bytes <= daemon.budget
+    for job in jobs:
+        job.stop.set()
+        job.join()
+    until(lambda: daemon.status().used_bytes == 0, "all memory to be back")
+    large = daemon.run(name="large", iterations=3, persistent=40 * MIB, ephemeral=56 * MIB)
+    large.join()
+    assert large.done == 3
 
 
 def test_a_full_disk_for_the_log_is_said_once_and_does_not_matter(tmp_path: Path) -> None:

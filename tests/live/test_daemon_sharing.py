@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonThread, until
+from neaptide.core import events as ev
+from neaptide.core.log_format import decode_line
 from neaptide.live import protocol as say
 from neaptide.live.asking import ask
 from neaptide.live.replay import replay
@@ -125,3 +127,14 @@ def test_the_budget_can_be_changed_while_jobs_run(daemon: DaemonThread) -> None:
     until(lambda: all(job.done > done + 5 for job, done in zip(jobs, before, strict=True)), "both to go on")
     too_small = ask(daemon.paths, say.SetBudget(1024))
     assert too_small == say.Problem("a budget of 1.00 KiB is too small; at least 2.00 MiB is needed")
+
+
+def test_every_iteration_of_a_job_that_is_alone_is_counted_in_few_events(daemon: DaemonThread) -> None:
+    daemon.run(name="alone", iterations=60).join()
+    until(lambda: daemon.has("alone", "done"), "it to be done")
+    until(lambda: b"job_ended" in daemon.paths.events.read_bytes(), "the log to be written")
+    lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
+    ends = [line for line in lines if isinstance(line, ev.IterationEnded)]
+    assert sum(line.iterations for line in ends) == daemon.job("alone").iterations_done == 60
+    assert len(ends) < 30
+    assert not replay(daemon.paths.events, daemon.paths.folder / "traces", find_policy("neaptide"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemons import DaemonThread
-from fake_job import Line
+from line import Line
 from neaptide.live import protocol as say
 from neaptide.live.asking import watch
 

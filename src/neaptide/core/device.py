@@ -32,6 +32,7 @@ class DeviceSpec:
     link_bandwidth: float  # to the host, bytes, one direction
     kernel_seconds: float = 3e-6  # shortest kernel
     host_seconds: float = 8e-6  # the framework's work per launch
+    swap_seconds: float = 0.0  # the program's own work for moving one tensor out and back, where that was measured
     compute_efficiency: float = 0.7
     bandwidth_efficiency: float = 0.85
 
@@ -40,6 +41,8 @@ class DeviceSpec:
             raise ValueError(f"a device's name must be one line of text, not {self.name!r}")
         for field in self.__dataclass_fields__:
             value = getattr(self, field)
+            if field == "swap_seconds" and value == 0:
+                continue
             if field != "name" and not 0 < value < math.inf:
                 raise ValueError(f"device {self.name}: {field} must be positive and finite, not {value}")
             if field.endswith("efficiency") and value > 1:

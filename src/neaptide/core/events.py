@@ -36,11 +36,12 @@ class PhaseEnded(Event, frozen=True, tag="phase_ended"):
 
 
 class IterationEnded(Event, frozen=True, tag="iteration_ended"):
-    """The device has passed the last op of the job's running iteration."""
+    """The device has passed the last op of the job's running iteration, or of several: those of a job that is alone."""
 
     job: str
-    took_ns: int  # since it was started
+    took_ns: int  # since it was started; of several, all together
     arrivals_ns: tuple[int, ...] = ()  # of the requests that it served
+    iterations: int = 1
 
 
 class JobStalled(Event, frozen=True, tag="job_stalled"):
@@ -50,9 +51,13 @@ class JobStalled(Event, frozen=True, tag="job_stalled"):
 
 
 class JobEvicted(Event, frozen=True, tag="job_evicted"):
-    """Every running iteration waited for memory, so the engine moved the youngest's bytes to the host."""
+    """Every running iteration waited for memory, so the engine moved the youngest's bytes to the host.
+
+    Or the job does not come along (`absent`): what it holds is taken off the budget, and policies do not see it.
+    """
 
     job: str
+    absent: bool = False
 
 
 class JobEnded(Event, frozen=True, tag="job_ended"):

@@ -8,65 +8,17 @@ this rule every iteration that is started also ends. How many run at once is the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from neaptide.core import actions as act
 from neaptide.core import events as ev
+from neaptide.core.account import Account
 from neaptide.core.engine import Observation
-from neaptide.core.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.job import Job, JobKind, JobState
 from neaptide.core.profile import Profile
 from neaptide.core.trace import Trace
 from neaptide.core.units import format_bytes
-from neaptide.core.view import JobView, View
-
-
-@dataclass(slots=True)
-class Account:
-    """What the ledger knows of one job."""
-
-    job: Job
-    plans: tuple[Profile, ...]
-    arrived_ns: int = 0
-    state: JobState = JobState.QUEUED
-    since_ns: int = 0
-    before_suspension: JobState = JobState.READY
-    evicted: bool = False  # suspended by the engine, which also brings it back
-    plan: int = 0
-    lane: int | None = None
-    lane_since_ns: int = 0
-    ceiling_bytes: int | None = None
-    iterations_done: int = 0
-    started_ns: int = 0
-    service_ns: int = 0
-    share_ns: int = 0
-    busy_ns: int = 0
-    recent_ns: int = 0
-    beside: dict[str, float] = field(default_factory=dict)
-    met: set[str] = field(default_factory=set)  # jobs that ran at some time during the running iteration
-    stalled: bool = False
-    gate_open: bool = True
-    in_flight: int | None = None
-    requests: list[int] = field(default_factory=list)
-    serving: tuple[int, ...] = ()
-
-    @property
-    def profile(self) -> Profile:
-        return self.plans[self.plan]
-
-    @property
-    def admitted(self) -> bool:
-        return self.state in (JobState.READY, JobState.RUNNING)
-
-    @property
-    def wants_device(self) -> bool:
-        busy = self.state is JobState.RUNNING
-        return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
-
-    def move(self, state: JobState, now_ns: int) -> None:
-        assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
-        self.state = state
-        self.since_ns = now_ns
+from neaptide.core.view import View
 
 
 class Ledger:
@@ -128,11 +80,11 @@ class Ledger:
             case ev.JobStalled():
                 account.stalled = True
             case ev.JobEvicted():
-                account.evicted = True
+                account.evicted, account.absent = True, event.absent
                 self._suspend(account, event.at_ns)
             case ev.JobResumed():  # after an action the account has changed already
                 if account.evicted:
-                    account.evicted = False
+                    account.evicted = account.absent = False
                     account.move(account.before_suspension, event.at_ns)
             case ev.JobEnded():
                 self._end(account, JobState.DONE, event.at_ns)
@@ -156,14 +108,15 @@ class Ledger:
         else:
             account.move(JobState.READY, event.at_ns)
         account.stalled = False
-        account.iterations_done += 1
+        took_ns, solo_ns = event.took_ns // event.iterations, account.profile.solo_ns
+        account.iterations_done += event.iterations
         account.serving = ()
-        account.recent_ns = event.took_ns
-        account.service_ns += account.profile.solo_ns
-        account.share_ns += account.profile.solo_ns
+        account.recent_ns = took_ns
+        account.service_ns += event.iterations * solo_ns
+        account.share_ns += event.iterations * solo_ns
         account.busy_ns += event.took_ns
         for name in account.met:
-            account.beside[name] = max(event.took_ns, 1) / account.profile.solo_ns  # of empty iterations, too
+            account.beside[name] = max(took_ns, 1) / solo_ns  # of empty iterations, too
         account.met.clear()
 
     # --- actions
@@ -260,7 +213,8 @@ class Ledger:
 
     def view(self, event: ev.Event, now_ns: int, observe: Callable[[str], Observation]) -> View:
         """What a policy sees now. Changes nothing."""
-        jobs = tuple(_job_view(account, observe(account.job.name)) for account in self._present.values())
+        here = [account for account in self._present.values() if not account.absent]
+        jobs = tuple(account.view(observe(account.job.name)) for account in here)
         return View(
             now_ns=now_ns,
             event=event,
@@ -272,36 +226,3 @@ class Ledger:
 
 def _unless(right: bool, problem: str) -> str | None:
     return None if right else problem
-
-
-def _job_view(account: Account, seen: Observation) -> JobView:
-    job = account.job
-    return JobView(
-        name=job.name,
-        kind=job.kind,
-        state=account.state,
-        priority=job.priority,
-        arrived_ns=account.arrived_ns,
-        plans=account.plans,
-        plan=account.plan,
-        lane=account.lane,
-        lane_since_ns=account.lane_since_ns,
-        iterations_done=account.iterations_done,
-        iterations_left=None if job.iterations is None else job.iterations - account.iterations_done,
-        since_ns=account.since_ns,
-        position_ns=seen.position_ns,
-        started_ns=account.started_ns,
-        service_ns=account.service_ns,
-        share_ns=account.share_ns,
-        busy_ns=account.busy_ns,
-        recent_ns=account.recent_ns,
-        beside=account.beside,
-        held_bytes=seen.held_bytes,
-        stalled=account.stalled,
-        evicted=account.evicted,
-        gate_open=account.gate_open,
-        in_flight=account.in_flight,
-        requests=tuple(account.requests),
-        serving=account.serving,
-        deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
-    )

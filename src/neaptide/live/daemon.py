@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
-
-from msgspec.structs import replace
 
 from neaptide.core import events as ev
 from neaptide.core.controller import Controller, Entry
@@ -25,13 +21,14 @@ from neaptide.live.measuring import Measuring
 from neaptide.live.paths import RuntimePaths
 from neaptide.live.registration import RefusedError, Registration
 from neaptide.live.resident import Resident
-from neaptide.live.status import status_of
+from neaptide.live.status import Standing
 from neaptide.live.watchdog import TICK_SECONDS, Watchdog
 
 _SETTLE_SECONDS = 0.005
 _FLUSH_SECONDS = 0.05
+_FEW_LINES = 16  # are written in a tenth of a millisecond
+_ALONE_SECONDS = 0.1  # between the reports to the controller of a job that is alone
 _REAP_SECONDS = (0.005, 0.02, 0.1, 0.5)  # a process that was killed holds its memory for a moment
-_REMEMBERED = 64  # jobs that ended, for Status
 
 
 class Caller(Protocol):
@@ -72,7 +69,7 @@ class Daemon:
         self._measuring = Measuring(self._engine)
         self._watchdog = Watchdog(self._engine, self._tell_budget)
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
-        self._ended: deque[say.JobStatus] = deque(maxlen=_REMEMBERED)
+        self._standing = Standing(board, self._engine)
         self._wake: asyncio.TimerHandle | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         board.set_capacity(budget_bytes)
@@ -82,6 +79,9 @@ class Daemon:
     def heard(self, caller: Caller, message: say.ToDaemon) -> None:
         """Answer one message; ProtocolError when it is out of place."""
         resident = caller.resident
+        if resident is not None and resident.permit == PERMIT_ALL and self._heard_alone(resident, message):
+            return
+        self._tell_of_the_one_alone()
         match message:
             case say.IterationEnded() if resident is not None:
                 self._iteration_ended(resident, message)
@@ -109,9 +109,26 @@ class Daemon:
                 raise say.ProtocolError(f"{type(message).__name__} is out of place")
         self._settle()
 
+    def _heard_alone(self, resident: Resident, message: say.ToDaemon) -> bool:
+        """A job that is alone costs the device's cores next to nothing: its iterations are only counted."""
+        match message:
+            case say.PhaseEnded():
+                return True
+            case say.IterationEnded():
+                self._engine.iteration_ended_alone(resident, message.index, message.took_ns)
+                self._later("alone", _ALONE_SECONDS, self._settle)
+                return True
+        return False
+
+    def _tell_of_the_one_alone(self) -> None:
+        for resident in self._engine.residents.values():
+            if resident.untold:
+                self._engine.tell_of(resident)
+
     def lost(self, caller: Caller) -> None:
         """The other side is gone."""
         if caller.resident is not None:
+            self._tell_of_the_one_alone()
             self._gone(caller, "its process ended without a word")
             self._settle()
 
@@ -134,7 +151,7 @@ class Daemon:
         resident, caller.resident = caller.resident, None
         if resident is None:
             return
-        self._remember(resident, failure)
+        self._standing.remember(resident, failure)
         self._registration.gone(resident, failure)
         self._watchdog.gone(resident)
         self._reap(0)
@@ -183,6 +200,7 @@ class Daemon:
 
     def _settle(self) -> None:
         """Have everything answered that has happened, and see what must be looked at from now on."""
+        self._tell_of_the_one_alone()
         self._controller.run()
         if self._engine.seen:
             self._note_seen(self._engine.now_ns)
@@ -190,11 +208,13 @@ class Daemon:
         if self._measuring.active:
             self._measuring.advance()
         residents = self._engine.residents
-        if len(residents) > 1 or any(not resident.arrived for resident in residents.values()):
+        if len(residents) > 1 or any(not resident.arrived or resident.absent for resident in residents.values()):
             self._later("tick", TICK_SECONDS, self._tick)
         if self._engine.residence.settling:
             self._later("settle", _SETTLE_SECONDS, self._look_at_residence)
-        if self._log.pending:
+        if self._log.pending >= _FEW_LINES:  # now, when permits are given: later it would hold somebody up for longer
+            self._log.flush()
+        elif self._log.pending:
             self._later("flush", _FLUSH_SECONDS, self._log.flush)
 
     def _tick(self) -> None:
@@ -231,34 +251,11 @@ class Daemon:
 
             self._timers[name] = self._loop.call_later(seconds, ring)
 
-    # --- for people
-
     def status(self) -> say.Status:
         """How things stand."""
-        self._board.reap()  # also what never said Hello
-        seen, now_ns = self._board.snapshot(), self._engine.now_ns
-        here = (
-            status_of(resident, self._controller.ledger, self._board.progress(resident.slot), now_ns)
-            for resident in self._engine.residents.values()
-        )
-        return say.Status(
-            pid=os.getpid(),
-            policy=self._policy.name,
-            uptime_seconds=now_ns / 1e9,
-            budget_bytes=self._budget_bytes,
-            used_bytes=seen.used_bytes,
-            high_water_bytes=seen.high_water_bytes,
-            sms=seen.sms,
-            board=str(self._board.path),
-            jobs=(*self._ended, *here),
-            problem=self._log.problem,
-        )
+        return self._standing.status(self._policy.name, self._budget_bytes, self._log.problem)
 
-    def _remember(self, resident: Resident, failure: str | None) -> None:
-        seen = self._board.progress(resident.slot)
-        last = status_of(resident, self._controller.ledger, seen, self._engine.now_ns)
-        state = "done" if failure is None else "failed"
-        self._ended.append(replace(last, state=state, reason=failure or "", held_bytes=0, progress=0.0, stalled=False))
+    # --- the log
 
     def _note(self, entry: Entry) -> None:
         if isinstance(entry, ev.Event) and self._engine.seen:

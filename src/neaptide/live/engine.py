@@ -138,6 +138,7 @@ class LiveEngine:
         self.residents[resident.name] = resident
         self.close_permit(resident)
         resident.started = resident.ended = min(resident.hello.ended, resident.permit)
+        self.residence.welcome(resident)
         self.crowd_changed()
 
     def remove(self, resident: Resident) -> None:
@@ -150,15 +151,31 @@ class LiveEngine:
     def iteration_ended(self, resident: Resident, index: int, took_ns: int, arrivals_ns: tuple[int, ...]) -> None:
         """The device has passed the last op of an iteration. One that nobody started is counted, and that is all."""
         asked = resident.running and index < resident.started
-        resident.ended = max(resident.ended, index + 1)
-        resident.started = max(resident.started, resident.ended)
-        now_ns = self.now_ns
-        resident.ends_ns.append(now_ns)
-        resident.done_iterations += 1
-        resident.busy_ns += took_ns
+        self._count(resident, index, took_ns)
         if asked and resident.ended == resident.started:
             resident.iteration_ends(self.board.progress(resident.slot).done)
-            self.happened(ev.IterationEnded(now_ns, resident.name, took_ns, arrivals_ns))
+            self.happened(ev.IterationEnded(self.now_ns, resident.name, took_ns, arrivals_ns))
+
+    def iteration_ended_alone(self, resident: Resident, index: int, took_ns: int) -> None:
+        """The same of a job with an open permit, for which nothing is to be decided: `tell_of` says it later."""
+        self._count(resident, index, took_ns)
+        resident.untold += 1
+        resident.untold_ns += took_ns
+
+    def tell_of(self, resident: Resident) -> None:
+        """Have the controller know of iterations that it was not told of."""
+        count, took_ns = resident.untold, resident.untold_ns
+        resident.untold = resident.untold_ns = 0
+        if count and resident.running:
+            resident.iteration_ends(self.board.progress(resident.slot).done)
+            self.happened(ev.IterationEnded(self.now_ns, resident.name, took_ns, (), count))
+
+    def _count(self, resident: Resident, index: int, took_ns: int) -> None:
+        resident.ended = max(resident.ended, index + 1)
+        resident.started = max(resident.started, resident.ended)
+        resident.ends_ns.append(self.now_ns)
+        resident.done_iterations += 1
+        resident.busy_ns += took_ns
 
     # --- permits
 

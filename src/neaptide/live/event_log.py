@@ -38,8 +38,9 @@ class EventLog:
         self._waiting.append(line)
 
     @property
-    def pending(self) -> bool:
-        return bool(self._waiting)
+    def pending(self) -> int:
+        """Lines to be written."""
+        return len(self._waiting)
 
     def flush(self) -> None:
         """Write what was noted. Never raises for the disk's sake."""

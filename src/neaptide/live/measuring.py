@@ -116,10 +116,14 @@ class Measuring:
             self._engine.residence.leave(largest, Away.MEASURING)
 
     def _watch(self, newcomer: Resident, seen: Progress, now_ns: int) -> None:
-        if (seen.done, seen.launched) != self._last or seen.wanted_bytes:
+        stopped = process_state(newcomer.hello.pid, newcomer.start_time) is ProcessState.STOPPED
+        waits = newcomer.stage is Stage.WAITING and not stopped  # for the others
+        if (seen.done, seen.launched) != self._last or seen.wanted_bytes or waits:
             self._last, self._moved_ns = (seen.done, seen.launched), now_ns
             return
         still_ns = now_ns - self._moved_ns
-        stopped = process_state(newcomer.hello.pid, newcomer.start_time) is ProcessState.STOPPED
         if still_ns > _STANDS_STILL_NS or (stopped and still_ns > _STOPPED_NS):
+            if newcomer.stage is Stage.WAITING:  # it would wait for its turn for ever
+                newcomer.stage = Stage.MEASURED
+                newcomer.say(Turn())
             self._end_turn()

@@ -14,6 +14,7 @@ from neaptide.live.resident import Away, Resident
 
 # A process that could not make room in time has dropped the request; it is asked again after this.
 _ASK_AGAIN_NS = 200_000_000
+_GONE = (JobState.SUSPENDED, JobState.EVICTED)
 
 
 class Residence:
@@ -42,6 +43,13 @@ class Residence:
             resident.away, resident.away_before = None, why
             self._ask(resident)
 
+    def welcome(self, resident: Resident) -> None:
+        """It is here: if a daemon before this one had sent it away, it comes back."""
+        seen = self._board.progress(resident.slot)
+        if seen.request is not Request.NONE or seen.state in _GONE:
+            resident.away_before = Away.QUEUE
+            self._ask(resident)
+
     def forget(self, resident: Resident) -> None:
         self._settling.pop(resident.name, None)
 
@@ -49,7 +57,7 @@ class Residence:
         """See who has answered, and report it."""
         for resident in list(self._settling.values()):
             seen = self._board.progress(resident.slot)
-            gone = seen.state in (JobState.SUSPENDED, JobState.EVICTED)
+            gone = seen.state in _GONE
             if seen.request is not Request.NONE:
                 continue
             if gone is not (resident.away is not None):

@@ -83,6 +83,8 @@ class Resident:
     base_done: int = 0  # the same, put right when it is known where the device is
     kernels: int = 0  # of the last iteration; 0 before there was one
     forward_passed: bool = False
+    untold: int = 0  # iterations that have ended while it was alone, of which the controller does not know yet
+    untold_ns: int = 0  # what they took
 
     # Off the device.
     away: Away | None = None  # it is in host memory, or was asked to go there

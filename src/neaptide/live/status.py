@@ -2,10 +2,53 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
+
+from msgspec.structs import replace
+
 from neaptide.core.ledger import Ledger
-from neaptide.devices.board import Progress
-from neaptide.live.protocol import JobStatus
+from neaptide.devices.board import Board, Progress
+from neaptide.live.engine import LiveEngine
+from neaptide.live.protocol import JobStatus, Status
 from neaptide.live.resident import Away, Resident, Stage
+
+_REMEMBERED = 64  # jobs that ended
+
+
+class Standing:
+    """The board, the jobs that are here, and the last ones that ended."""
+
+    def __init__(self, board: Board, engine: LiveEngine) -> None:
+        self._board, self._engine = board, engine
+        self._ended: deque[JobStatus] = deque(maxlen=_REMEMBERED)
+
+    def status(self, policy: str, budget_bytes: int, problem: str) -> Status:
+        """Everything, now."""
+        self._board.reap()  # also what never said Hello
+        seen = self._board.snapshot()
+        return Status(
+            pid=os.getpid(),
+            policy=policy,
+            uptime_seconds=self._engine.now_ns / 1e9,
+            budget_bytes=budget_bytes,
+            used_bytes=seen.used_bytes,
+            high_water_bytes=seen.high_water_bytes,
+            sms=seen.sms,
+            board=str(self._board.path),
+            jobs=(*self._ended, *(self._of(resident) for resident in self._engine.residents.values())),
+            problem=problem,
+        )
+
+    def remember(self, resident: Resident, failure: str | None) -> None:
+        """Keep how a job stood when it ended."""
+        state = "done" if failure is None else "failed"
+        last = self._of(resident)
+        self._ended.append(replace(last, state=state, reason=failure or "", held_bytes=0, progress=0.0, stalled=False))
+
+    def _of(self, resident: Resident) -> JobStatus:
+        seen = self._board.progress(resident.slot)
+        return status_of(resident, self._engine.ledger, seen, self._engine.now_ns)
 
 
 def status_of(resident: Resident, ledger: Ledger, seen: Progress, now_ns: int) -> JobStatus:

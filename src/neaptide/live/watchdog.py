@@ -54,10 +54,11 @@ class Watchdog:
             sight = self._see(resident, seen, now_ns)
             if resident.absent:
                 self._look_for_return(resident, seen, sight)
-            elif resident.running and resident.away is None and not engine.holding:
-                if on_device(resident, seen):
+            elif resident.running and resident.away is None:
+                if begun := on_device(resident, seen):
                     running.append((resident, seen, sight))
-                self._look_for_absence(resident, seen, sight, now_ns)
+                if begun or not engine.holding:  # a permit that is held back cannot be used
+                    self._look_for_absence(resident, seen, sight, now_ns)
         self._sights = {resident: self._sights[resident] for resident in here}
         self._look_for_deadlock([each for each in running if not each[0].absent])
 
@@ -92,7 +93,9 @@ class Watchdog:
         stuck = all(seen.wanted_bytes and sight.ticks >= 2 for _, seen, sight in running)
         # One may also starve beside others that go on and give nothing back.
         starving = [each for each in running if each[1].wanted_bytes and each[2].ticks >= _STARVING_TICKS]
-        if not running or not (stuck or starving) or self._engine.residence.settling:  # or is about to give or take
+        # Somebody may be about to give or take, but not for ever: it may itself wait for what these hold.
+        settling = self._engine.residence.settling and all(sight.ticks < _STARVING_TICKS for _, _, sight in running)
+        if not running or not (stuck or starving) or settling:
             return
         if not stuck:
             running.sort(key=lambda each: each is not starving[0])  # it goes first now
@@ -131,7 +134,7 @@ class Watchdog:
         self._engine.close_permit(resident)
         with suppress(BoardError):  # its process has just died
             self._engine.board.forget_foreseen(resident.slot)
-        self._engine.happened(ev.JobEvicted(now_ns, resident.name))
+        self._engine.happened(ev.JobEvicted(now_ns, resident.name, absent=True))
         self._absence_changed()
 
     def _look_for_return(self, resident: Resident, seen: Progress, sight: _Sight) -> None:

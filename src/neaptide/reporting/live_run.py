@@ -92,7 +92,7 @@ def _facts(jobs: Sequence[JobFacts], entries: Sequence[Entry]) -> list[JobFacts]
     ended: set[str] = set()
     for entry in entries:
         if isinstance(entry, ev.IterationEnded):
-            done[entry.job] = done.get(entry.job, 0) + 1
+            done[entry.job] = done.get(entry.job, 0) + entry.iterations
         elif isinstance(entry, ev.JobEnded):
             ended.add(entry.job)
     return [

@@ -68,7 +68,8 @@ def _entry_events(entry: Entry, deadlines: Mapping[str, int | None]) -> Iterator
                 if deadline_ns is not None:
                     args["late"] = sum(latency > deadline_ns for latency in waited)
             start = _microseconds(entry.at_ns - entry.took_ns)
-            yield job, {"ph": "X", "name": "iteration", "ts": start, "dur": _microseconds(entry.took_ns), "args": args}
+            name = "iteration" if entry.iterations == 1 else f"{entry.iterations} iterations"
+            yield job, {"ph": "X", "name": name, "ts": start, "dur": _microseconds(entry.took_ns), "args": args}
         case ev.JobFailed(job=job):
             yield job, _instant(entry.at_ns, f"failed: {entry.reason}")
         case ev.Event() if type(entry) in _INSTANTS:

@@ -108,7 +108,7 @@ def _note(record: JobRecord, event: ev.Event) -> None:
             record.requests += 1
             record.waiting_ns.append(event.at_ns)
         case ev.IterationEnded():
-            record.iterations += 1
+            record.iterations += event.iterations
             for arrival_ns in event.arrivals_ns:
                 record.waiting_ns.remove(arrival_ns)
                 record.latencies_ns.append(event.at_ns - arrival_ns)

@@ -84,6 +84,9 @@ class TestSpec:
     @pytest.mark.parametrize("field", [field for field in DeviceSpec.__dataclass_fields__ if field != "name"])
     @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
     def test_every_figure_is_positive_and_finite(self, field: str, value: float) -> None:
+        if field == "swap_seconds" and value == 0:  # nobody knows it
+            assert replace(V100, swap_seconds=0.0) == V100
+            return
         with pytest.raises(ValueError, match=f"^device V100-16GB: {field} must be positive and finite, not {value}$"):
             replace(V100, **{field: value})  # type: ignore[arg-type]
 

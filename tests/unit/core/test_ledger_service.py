@@ -5,8 +5,8 @@ from __future__ import annotations
 from builders import Op, make_trace
 from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
 from neaptide.core.engine import Observation
-from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, RequestArrived, Woken
-from neaptide.core.job import Job, JobKind
+from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, JobResumed, RequestArrived, Woken
+from neaptide.core.job import Job, JobKind, JobState
 from neaptide.core.ledger import Ledger
 from neaptide.core.view import JobView
 
@@ -100,8 +100,26 @@ def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() 
     assert (seen(made, "a").evicted, seen(made, "b").evicted) == (True, False)
 
 
+def test_a_job_that_does_not_come_along_is_out_of_sight_until_it_does() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Start("a"))
+    made.apply(JobEvicted(1, "a", absent=True))
+    assert [job.name for job in made.view(Woken(1), 1, lambda _: Observation(0, 0)).jobs] == ["b"]
+    made.apply(JobResumed(2, "a"))
+    assert seen(made, "a").state is JobState.RUNNING
+
+
 def test_a_slowdown_is_above_zero_even_when_an_iteration_took_no_time() -> None:
     made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
     do(made, 0, Admit("a"), Admit("b"), Start("a"), Start("b"))
     made.apply(IterationEnded(0, "a", 0))
     assert seen(made, "a").beside["b"] > 0
+
+
+def test_several_iterations_of_a_job_alone_count_as_many_and_as_long_as_their_mean() -> None:
+    made = ledger(a=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Start("a"))
+    made.apply(IterationEnded(8 * SECOND, "a", 8 * SECOND, (), 4))
+    after = seen(made, "a")
+    assert (after.iterations_done, after.recent_ns, after.service_ns) == (4, 2 * SECOND, 4 * SECOND)
+    assert after.busy_ns == 8 * SECOND
