@@ -71,12 +71,12 @@ def too_many(view: View) -> list[JobView]:
 
 
 def may_come_back(view: View) -> list[JobView]:
-    """The jobs in host memory that fit again, oldest first. One that the engine has put there it brings back itself."""
+    """The jobs in host memory that fit again, longest away first; one that the engine has put there it brings back."""
     back: list[JobView] = []
     if not (away := view.in_state(JobState.SUSPENDED)):
         return back
     inside = [job.profile for job in view.admitted]
-    for job in away:
+    for job in sorted(away, key=lambda job: job.since_ns):
         if room([*inside, job.profile], view.budget_bytes) >= 0:
             inside.append(job.profile)
             if not job.evicted:

@@ -26,7 +26,7 @@ class AntMan(Policy):
     bound: float = 1.1
 
     def decide(self, view: View) -> Sequence[Action]:
-        ranks = in_turn([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes])
+        ranks = in_turn(view)
         if not ranks:
             return []
         guaranteed = ranks[0]

@@ -35,7 +35,7 @@ class Herald(Policy):
     shortest_wait_ns: int = 1_000_000
 
     def decide(self, view: View) -> Sequence[Action]:
-        jobs = in_turn([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes])
+        jobs = in_turn(view)
         bound = [job for job in jobs if job.kind is JobKind.INFERENCE and job.deadline_ns is not None]
         rest = [job for job in jobs if job not in bound]
         order = Precedence(view, bound, rest)

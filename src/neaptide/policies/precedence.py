@@ -10,6 +10,7 @@ from neaptide.core.actions import Action, Admit, Resume, Suspend
 from neaptide.core.job import JobState
 from neaptide.core.view import JobView, View
 from neaptide.policies.admission import has_work, room
+from neaptide.policies.ageing import overdue
 
 _COME = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
 
@@ -72,6 +73,15 @@ class Precedence:
         return starts
 
 
-def in_turn(jobs: Sequence[JobView]) -> list[JobView]:
-    """Larger priorities first, then in the order of arrival."""
-    return sorted(jobs, key=lambda job: (-job.priority, job.arrived_ns))
+def in_turn(view: View) -> list[JobView]:
+    """The jobs that fit the budget: larger priorities first, then in the order of arrival.
+
+    Who has gone to host memory comes after those that were there before it went, until it is overdue.
+    """
+
+    def turn(job: JobView) -> tuple[int, ...]:
+        if job.state is not JobState.SUSPENDED:
+            return (-job.priority, 1, job.arrived_ns)
+        return (-job.priority, 0 if overdue(job, view) else 1, job.since_ns)
+
+    return sorted([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes], key=turn)

@@ -14,6 +14,7 @@ from neaptide.core.job import JobKind, JobState
 from neaptide.core.policy import Need, Policy
 from neaptide.core.view import JobView, View
 from neaptide.policies.admission import has_work, too_many
+from neaptide.policies.ageing import overdue
 from neaptide.policies.lanes import Lanes, inside
 
 _AGED, _IN_TURN = 0, 1
@@ -40,7 +41,8 @@ class Salus(Policy):
     passes it, lanes merge to make room for it, and it has the next turn. If that is not enough, jobs between two
     iterations go to host memory for it, the last ones first; under SRTF they do so for any job that is shorter than all
     others. (The original never moves a job, so a large one that runs keeps all shorter ones out.) A job that did not
-    say how long it is, or has run for longer than it said, comes after those that did, least served first.
+    say how long it is, or has run for longer than it said, comes after those that did, least served first. Under FIFO a
+    job that went to host memory takes the device back when it is overdue.
     """
 
     name = "salus"
@@ -71,19 +73,23 @@ class Salus(Policy):
         """The lanes with everybody who can be admitted now."""
         waiting = [job for job in view.in_state(JobState.QUEUED, JobState.SUSPENDED) if self._may_run(job, view)]
         entries = {job.name: self._entry(job, view.now_ns) for job in waiting}
+        if self.order is Order.FIFO:
+            entries |= {job.name: (_AGED, -job.priority, job.since_ns) for job in waiting if overdue(job, view)}
         if self.order is Order.PACK and not any(entry[0] == _AGED for entry in entries.values()):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
-            if self.order is Order.FIFO and lanes.members and not job.evicted:
-                break
             aged = entries[job.name][0] == _AGED
-            pressing = aged or job.kind is JobKind.INFERENCE
-            placed = lanes.place(job, self._most_lanes, share=pressing or self.order is not Order.PACK)
+            whole = self.order is Order.FIFO and bool(lanes.members) and not job.evicted  # it shares with nobody
+            if whole and not aged:
+                break
+            pressing = (aged or job.kind is JobKind.INFERENCE) and not whole
+            share = pressing or self.order is not Order.PACK
+            placed = None if whole else lanes.place(job, self._most_lanes, share=share)
             if placed is None and pressing:
                 lanes = lanes.make_room(job)
                 placed = lanes.place(job, self._most_lanes)
             if placed is None and turn == 0 and (aged or self.order is Order.SRTF):
-                placed = self._displace(lanes, job, view.now_ns)
+                placed = self._displace(lanes, job, entries[job.name], view.now_ns)
             if placed is None and aged:
                 break  # nobody passes it
             lanes = placed or lanes
@@ -99,9 +105,8 @@ class Salus(Policy):
             return False
         return job.state is JobState.QUEUED or has_work(job)
 
-    def _displace(self, lanes: Lanes, job: JobView, now_ns: int) -> Lanes | None:
+    def _displace(self, lanes: Lanes, job: JobView, entry: tuple[float, ...], now_ns: int) -> Lanes | None:
         """With a job that goes before all others in the place of some between two iterations, the last ones first."""
-        entry = self._entry(job, now_ns)
         others = [(self._entry(each, now_ns), each) for jobs in lanes.members.values() for each in jobs]
         if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None

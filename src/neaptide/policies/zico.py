@@ -9,6 +9,7 @@ from neaptide.core.actions import Action, Admit, Resume, Start, Suspend, WakeAt
 from neaptide.core.policy import Need, Policy
 from neaptide.core.view import View
 from neaptide.policies.admission import has_work, may_come_back, may_come_in, too_many
+from neaptide.policies.ageing import make_way
 from neaptide.policies.fitting import Stagger, caps
 
 
@@ -27,7 +28,7 @@ class Zico(Policy):
     a delay that was too short shows in the progress when it has passed. Where one slows down more than another, the
     engine holds back the younger one's allocations. Therefore a d shorter than `early` of the iteration is not waited
     for: what it can do before it must wait, it does beside the others. When the budget shrinks so far that an admitted
-    job could not run even alone, the youngest go to host memory until it grows or others end.
+    job could not run even alone, the youngest go to host memory until it grows, others end, or they are overdue.
     """
 
     name = "zico"
@@ -39,6 +40,9 @@ class Zico(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         if leave := too_many(view):
             return [Suspend(job.name) for job in leave]
+        if swap := make_way(view):
+            job, leave = swap
+            return [*(Suspend(other.name) for other in leave), *([] if job.evicted else [Resume(job.name)])]
         back, let_in = may_come_back(view), may_come_in(view, view.queued)
         actions: list[Action] = [Resume(job.name) for job in back]
         actions += [Admit(job.name) for job in let_in]

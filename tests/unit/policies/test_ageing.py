@@ -1,0 +1,89 @@
+"""A job that went to host memory gets on again, though the one that has its place never ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from neaptide.core.actions import Resume, Suspend
+from neaptide.core.controller import Decided
+from neaptide.core.device import find_device
+from neaptide.core.events import IterationEnded, JobEnded, JobSuspended
+from neaptide.core.job import Job, JobState
+from neaptide.core.policy import Policy
+from neaptide.policies import POLICIES
+from neaptide.policies.ageing import PATIENCE, make_way, overdue
+from neaptide.simulation import Outcome, Submission, simulate
+from tides import MIB
+from tides import tide as tide_of
+from views import job, tide, view
+
+V100 = find_device("V100")
+SECOND = 10**9
+SOLO = 10  # of a job of `views`
+
+
+def run(policy: Policy, changes: list[tuple[float, int]], *jobs: tuple[str, int | None, int], until: float) -> Outcome:
+    """Jobs of 0.1 s an iteration: their names, iterations and ephemeral MiB beside 50 that last."""
+    submissions = [
+        Submission(Job(name=name, trace=tide_of(name, 20, 0.1, 50 * MIB, size * MIB, 0.5), iterations=count), at)
+        for at, (name, count, size) in enumerate(jobs)
+    ]
+    budgets = [(int(at * SECOND), size * MIB) for at, size in changes]
+    return simulate(submissions, V100, 400 * MIB, policy, until_ns=int(until * SECOND), budget_changes=budgets)
+
+
+def done(outcome: Outcome, name: str, after: float = 0) -> int:
+    return sum(isinstance(e, IterationEnded) and e.job == name and e.at_ns > after * SECOND for e in outcome.entries)
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+@pytest.mark.parametrize("policy", ["zico", "antman", "herald"])
+def test_after_a_cut_for_good_endless_jobs_have_the_device_by_turns(policy: str, names: str) -> None:
+    outcome = run(POLICIES.make(policy), [(2, 160)], *((name, None, 100) for name in names), until=60)
+    shares = [done(outcome, name, after=2.2) for name in names]
+    assert min(shares) > 500 / len(names)
+    moves = [e for e in outcome.entries if isinstance(e, Decided) and isinstance(e.action, Suspend)]
+    assert 4 <= len(moves) <= 60 / (0.1 * PATIENCE) + len(names)  # no more often than it pays
+
+
+@pytest.mark.parametrize("policy", ["zico", "antman", "herald"])
+def test_a_job_that_was_sent_out_ends_beside_an_endless_one(policy: str) -> None:
+    outcome = run(POLICIES.make(policy), [(2, 160)], ("endless", None, 100), ("short", 60, 100), until=60)
+    assert [e.job for e in outcome.entries if isinstance(e, JobEnded)] == ["short"]
+    assert [e.action.job for e in outcome.entries if isinstance(e, Decided) and isinstance(e.action, Resume)] == [
+        *("short", "endless"),
+    ]
+
+
+def test_under_fifo_a_job_that_was_passed_while_it_was_away_takes_the_device_back() -> None:
+    changes = [(2, 160), (4, 400)]
+    outcome = run(POLICIES.make("salus-fifo"), changes, ("large", None, 200), ("small", None, 100), until=60)
+    assert next(e.job for e in outcome.entries if isinstance(e, JobSuspended)) == "large"
+    assert min(done(outcome, name, after=4) for name in ("large", "small")) > 200
+
+
+class TestOverdue:
+    ENOUGH = PATIENCE * SOLO
+
+    def test_both_must_have_waited_and_served_for_long_enough(self) -> None:
+        one = job("b", tide(60), state=JobState.SUSPENDED, since_ns=100)
+        for since, now, expected in ((0, 100, False), (0, 101, True), (50, 150, False), (50, 151, True)):
+            longest = job("a", tide(60), lane_since_ns=100 + since)
+            assert overdue(one, view(longest, one, now=now + self.ENOUGH)) is expected, (since, now)
+
+    def test_nobody_is_overdue_alone_or_where_it_cannot_run(self) -> None:
+        one = job("b", tide(60), state=JobState.SUSPENDED)
+        assert not overdue(one, view(one, now=10**6))
+        assert not overdue(one, view(job("a"), one, now=10**6, budget=59))
+
+    def test_the_more_urgent_make_way_for_nobody(self) -> None:
+        one = job("b", tide(60), state=JobState.SUSPENDED)
+        for facts in ({"priority": 1}, {"deadline_ns": 5}):
+            assert not overdue(one, view(job("a", tide(60), **facts), one, now=10**6))
+
+    def test_the_longest_on_the_device_leave_first_and_no_more_than_needed(self) -> None:
+        jobs = [job(name, tide(10, persistent=30), lane_since_ns=at) for name, at in (("x", 5), ("y", 3), ("z", 4))]
+        one = job("b", tide(10, persistent=50), state=JobState.SUSPENDED)
+        swap = make_way(view(*jobs, one, now=10**6))
+        assert swap is not None
+        assert (swap[0].name, [other.name for other in swap[1]]) == ("b", ["y", "z"])
