@@ -36,7 +36,9 @@ def reproduce(
     found = experiment.reproduce(Laboratory(device_of(device or experiment.DEVICE), seed))
     out = console.stdout()
     print_reproduction(found, out)
-    if figure is not None:
+    if figure is not None and not found.figures:
+        out.print("\nthis experiment draws no figures")
+    elif figure is not None:
         figure.mkdir(parents=True, exist_ok=True)
         out.print()
         for name, save in found.figures.items():

@@ -1,4 +1,4 @@
-"""The device that is here, as the cost model sees it: the catalogue's, with the link to the host as measured."""
+"""The device that is here, as the cost model sees it: the catalogue's, with the link and what a swap costs measured."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from time import perf_counter
 import torch
 
 from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
+from neaptide.planning.executor.copying import Copier
 
 _BYTES = 16 << 20
+_SWAPS = 32
 
 
 def spec_of(device: torch.device) -> DeviceSpec:
@@ -19,7 +21,7 @@ def spec_of(device: torch.device) -> DeviceSpec:
         spec = find_device("soft" if device.type == "soft" else module.get_device_properties(device).name)
     except ValueError:  # it is in no catalogue, and what is planned here rests on measured times, not on its figures
         spec = CATALOGUE["A100-40GB"]
-    return replace(spec, link_bandwidth=link_bandwidth(device))
+    return replace(spec, link_bandwidth=link_bandwidth(device), swap_seconds=swap_seconds(device))
 
 
 def link_bandwidth(device: torch.device) -> float:
@@ -35,3 +37,20 @@ def link_bandwidth(device: torch.device) -> float:
             torch.accelerator.synchronize()
             best[way] = min(best[way], perf_counter() - started)
     return _BYTES / max(best)
+
+
+def swap_seconds(device: torch.device) -> float:
+    """The time that the program's own thread spends on one swap, the best of a few."""
+    copier = Copier(device)
+    best = float("inf")
+    for _ in range(4):
+        tensors = [torch.empty(1024, device=device) for _ in range(_SWAPS)]
+        torch.accelerator.synchronize()
+        started = perf_counter()
+        for tensor in tensors:
+            journey = copier.send(tensor)
+            copier.await_sent(journey)
+            copier.receive(journey)
+        best = min(best, (perf_counter() - started) / _SWAPS)
+    torch.accelerator.synchronize()
+    return best

@@ -107,6 +107,8 @@ class Scheduler:
         moved = self.trace.tensors.bytes[gaps.tensor[coded]] * (1 + gaps.ratio[coded])
         seconds[codes] = np.maximum(moved / (device.bandwidth * device.bandwidth_efficiency), device.kernel_seconds)
         host[codes] = device.host_seconds
+        for ends in (gaps.after, gaps.before):
+            np.add.at(host, rows.op_row[ends[gaps.swap]], device.swap_seconds / 2)
         return Rows(seconds, host, self.trace.asynchronous)
 
     def _run(self, costs: Rows, gaps: GapTable, rows: Sequence) -> tuple[Run, Integers]:

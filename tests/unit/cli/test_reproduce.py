@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from neaptide.core.profile import Profile
 from neaptide.core.trace import Trace
 from neaptide.models import build
 from neaptide.models.transformer import Transformer
+from reproductions import reproduced
 from tides import MIB, tide
 
 V100 = find_device("V100-16GB")
@@ -58,14 +58,6 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
     monkeypatch.setattr(serving, "REQUESTS", 2)
     monkeypatch.setattr(herald, "BATCHES", 4)
     return asked
-
-
-def reproduced(run: Any, *words: object) -> tuple[str, dict[str, Any]]:
-    outcome = run("reproduce", *words, "--json")
-    assert (outcome.code, outcome.err) == (0, "")
-    *lines, last = outcome.out.splitlines()
-    values: dict[str, Any] = json.loads(last)
-    return "\n".join(lines), values
 
 
 @pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet"])

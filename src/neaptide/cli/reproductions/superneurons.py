@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from neaptide.cli.progress import progress
 from neaptide.cli.reproductions.laboratory import Laboratory
+from neaptide.core.units import format_bytes
 from neaptide.planning.apply import apply, summary_of
 from neaptide.planning.layers import network_trace
 from neaptide.planning.limits import (
@@ -47,6 +48,11 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
             on_progress(done, len(NETWORKS) + 1)
             ours = [largest_batch(build, PLANNERS[planner], device) for planner in GROWN_BY]
             rows.append((name, REPORTED_BATCH.get(name), largest_batch(build, None, device), *ours))
+        if not any(row[2] for row in rows):
+            memory = format_bytes(device.memory_bytes)
+            raise ValueError(
+                f"none of {', '.join(NETWORKS)} fits {device.name} ({memory}) at batch 16; name a larger device"
+            )
         on_progress(len(NETWORKS), len(NETWORKS) + 1)
         depth = deepest_resnet(PLANNERS["superneurons"], device)
         depth_alone = deepest_resnet(None, device)

@@ -15,9 +15,6 @@ from torch import Tensor
 from neaptide.planning.executor.host_pool import Block, HostPool
 from neaptide.planning.executor.recording import View
 
-# Up to here the software GPU reads the host's bytes when a copy is launched, not when it runs.
-_READ_AT_LAUNCH = {"soft": 1 << 20}
-
 
 @dataclass(slots=True)
 class Journey:
@@ -49,8 +46,8 @@ class Copier:
         size = holder.untyped_storage().nbytes()
         block = self.pool.take(size)
         self._out.wait_event(self._now())
-        if block.free_after is not None:
-            self._out.wait_event(block.free_after)
+        for event in block.free_after:
+            self._out.wait_event(event)
         with torch.no_grad(), self._out:
             self.pool.bytes_of(block, size).copy_(_flat(holder, size), non_blocking=True)
         self.sent_bytes += size
@@ -64,8 +61,6 @@ class Copier:
         """Begin the copy back, into memory of the current stream."""
         if journey.arriving is not None:
             return
-        if journey.bytes <= _READ_AT_LAUNCH.get(self._device.type, 0):
-            journey.sent.synchronize()
         with torch.no_grad():
             journey.arriving = torch.empty(journey.bytes, dtype=torch.uint8, device=self._device)
             self._in.wait_event(self._now())

@@ -14,12 +14,12 @@ _ALIGNMENT = 256
 
 @dataclass(slots=True)
 class Block:
-    """A range of a piece. `free_after` is what must have passed before it is written again."""
+    """A range of a piece. All of `free_after` must have passed before it is written again."""
 
     piece: int
     start: int
     bytes: int
-    free_after: torch.Event | None = None
+    free_after: tuple[torch.Event, ...] = ()
 
     def __lt__(self, other: Block) -> bool:
         return (self.piece, self.start) < (other.piece, other.start)
@@ -63,10 +63,10 @@ class HostPool:
         """The block's memory as bytes."""
         return self._pieces[block.piece][block.start : block.start + wanted]
 
-    def give(self, block: Block, free_after: torch.Event | None) -> None:
+    def give(self, block: Block, free_after: torch.Event) -> None:
         """Take a block back; what is handed out of it next is written only after `free_after`."""
         self.taken_bytes -= block.bytes
-        self._give_back(Block(block.piece, block.start, block.bytes, free_after))
+        self._give_back(Block(block.piece, block.start, block.bytes, (free_after,)))
 
     def _give_back(self, block: Block) -> None:
         insort(self._free, block)
@@ -77,12 +77,6 @@ class HostPool:
             first, second = self._free[left], self._free[left + 1]
             if first.piece == second.piece and first.start + first.bytes == second.start:
                 first.bytes += second.bytes
-                first.free_after = _later(first.free_after, second.free_after)
+                both = (*first.free_after, *second.free_after)
+                first.free_after = tuple(event for event in both if not event.query())
                 del self._free[left + 1]
-
-
-def _later(first: torch.Event | None, second: torch.Event | None) -> torch.Event | None:
-    """The one to wait for; joined blocks were freed by one stream, so the unfinished one, or the later freed."""
-    if first is None or second is None:
-        return first or second
-    return second if first.query() else first if second.query() else second

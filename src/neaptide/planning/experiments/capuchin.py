@@ -12,6 +12,7 @@ import numpy as np
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.trace import Kind, Trace
+from neaptide.core.units import format_bytes
 from neaptide.planning.apply import summary_of
 from neaptide.planning.plan import CannotFitError, Planner
 
@@ -33,7 +34,10 @@ class Row:
 def rows(
     name: str, trace_of: Callable[[int], Trace], planners: Mapping[str, Planner], device: DeviceSpec, most: int = 4096
 ) -> list[Row]:
-    """The largest batches without a planner and with each, by doubling and halving. `trace_of` takes a batch."""
+    """The largest batches without a planner and with each, by doubling and halving. `trace_of` takes a batch.
+
+    ValueError if not even one sample fits without a planner: there is nothing to compare with.
+    """
 
     def seconds(planner: Planner | None, batch: int) -> float | None:
         trace = trace_of(batch)
@@ -47,6 +51,9 @@ def rows(
     found: list[Row] = []
     for label, planner in {"": None, **planners}.items():
         batch, taken = largest_batch(lambda batch, planner=planner: seconds(planner, batch), most)  # type: ignore[misc]
+        if batch == 0 and planner is None:
+            memory = format_bytes(device.memory_bytes)
+            raise ValueError(f"{name} does not fit {device.name} ({memory}) even at batch 1; name a larger device")
         if batch == 0:
             continue
         plain = found[0] if found else None
