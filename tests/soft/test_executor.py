@@ -25,10 +25,11 @@ KIB = 1 << 10
 @settings(max_examples=40, deadline=None)
 def test_blocks_never_overlap_and_all_come_back(requests: list[tuple[bool, int]]) -> None:
     pool = HostPool(piece_bytes=64 * KIB)
+    passed = torch.accelerator.current_stream(torch.device("soft")).record_event()
     taken = []
     for give, size in requests:
         if give and taken:
-            pool.give(taken.pop(size % len(taken)), None)
+            pool.give(taken.pop(size % len(taken)), passed)
             continue
         block = pool.take(size)
         assert block.bytes >= size
@@ -37,15 +38,33 @@ def test_blocks_never_overlap_and_all_come_back(requests: list[tuple[bool, int]]
             assert apart or block.start + block.bytes <= other.start
         taken.append(block)
     while taken:
-        pool.give(taken.pop(), None)
+        pool.give(taken.pop(), passed)
     assert pool.taken_bytes == 0
     assert sum(block.bytes for block in pool._free) == pool.pinned_bytes
     assert len(pool._free) == len(pool._pieces)  # all joined again
 
 
+def test_joined_blocks_are_written_after_all_that_use_them() -> None:
+    pool = HostPool(piece_bytes=64 * KIB)
+    blocks = [pool.take(KIB), pool.take(KIB)]
+    streams = [torch.Stream(device="soft") for _ in blocks]
+    one = torch.ones(4, device="soft")
+    one.add(one)  # the first of its kind runs at once
+    torch.soft.close_execution_gate()
+    try:
+        for block, stream in zip(blocks, streams, strict=True):
+            with stream:
+                one.add(one)
+            pool.give(block, stream.record_event())
+        assert len(pool.take(2 * KIB).free_after) == 2
+    finally:
+        torch.soft.open_execution_gate()
+        torch.soft.synchronize()
+
+
 def test_a_storage_comes_back_from_the_host_as_it_was() -> None:
     copier = Copier(torch.device("soft"))
-    for size in (8, 4097, 3 << 20):  # on both sides of what a device reads at launch
+    for size in (8, 4097, 3 << 20):
         values = torch.randint(256, (size,), dtype=torch.uint8)
         there = values.to("soft")
         journey = copier.send(there)
