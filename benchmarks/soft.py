@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
@@ -81,7 +82,8 @@ def _together(network: Network, sms: str, goal: str) -> Iterator[Figure]:
 
 
 def _child(*arguments: str) -> dict[str, float]:
-    environment = {**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())}
+    search = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "OMP_NUM_THREADS": str(os.cpu_count()), "PYTHONPATH": search}
     run = subprocess.run(
         [sys.executable, __file__, *arguments], capture_output=True, text=True, check=True, env=environment
     )
