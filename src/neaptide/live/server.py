@@ -15,6 +15,7 @@ from time import localtime, strftime
 
 from neaptide.core.policy import Policy
 from neaptide.devices.board import Board
+from neaptide.devices.board.board import take_short_turns
 from neaptide.live import protocol as say
 from neaptide.live.daemon import Daemon
 from neaptide.live.lock import DaemonLock
@@ -173,8 +174,7 @@ async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes
     async with listening(paths, board, policy, budget_bytes) as server:
         for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
             loop.add_signal_handler(number, server.stop, code)
-        with suppress(OSError):  # only some may: who waits for a permit should not wait for a turn on the processor
-            os.setpriority(os.PRIO_PROCESS, 0, -10)
+        take_short_turns()  # who waits for a permit should not wait for the daemon's turn on the processor
         gc.collect()
         gc.freeze()  # what is here now stays; looking through it again would cost milliseconds
         complain(f"up with policy {policy.name}, pid {os.getpid()}")

@@ -133,6 +133,11 @@ def last_error() -> str:
     return said.decode(errors="replace")
 
 
+def take_short_turns() -> None:
+    """Have this thread woken sooner on a busy machine, for shorter turns; devices/native/process.h says how."""
+    load().neaptide_take_short_turns()
+
+
 def process_state(pid: int, start_time: int) -> fig.ProcessState:
     """Whether a process that is on a board runs, is stopped, or is gone."""
     return fig.ProcessState(load().neaptide_process_state(pid, start_time))

@@ -73,6 +73,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_set_ceiling": (_INT, (_HANDLE, _U32, _U64)),
     "board_set_request": (_INT, (_HANDLE, _U32, _U32)),
     "board_forget_foreseen": (_INT, (_HANDLE, _U32)),
+    "take_short_turns": (None, ()),
     "process_state": (_INT, (ctypes.c_int32, _U64)),
     "member_join": (_HANDLE, (_HANDLE, _TEXT)),
     "member_leave": (None, (_HANDLE,)),

@@ -1,4 +1,4 @@
-// Other processes as the kernel sees them, and whether this one is a fork.
+// Processes as the kernel sees them: whether another runs, whether this one is a fork, how its threads are scheduled.
 #pragma once
 
 #include <sys/types.h>
@@ -23,6 +23,10 @@ ProcessState probe(const ProcessId& process);
 /// A number that differs between boots, and between pid namespaces: pids mean nothing across either.
 std::uint64_t boot_identity();
 std::uint64_t pid_namespace();
+
+/// Asks the kernel for short turns on the processor for the calling thread, and those that it starts: it then gets its
+/// next one sooner after it has slept, at no one's cost in the long run. Does nothing where the kernel cannot.
+void take_short_turns() noexcept;
 
 /// Tells a forked child apart from the process that made the guard, at the cost of a load.
 class ForkGuard {

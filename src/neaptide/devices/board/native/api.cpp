@@ -174,6 +174,7 @@ int neaptide_board_set_request(Handle* handle, std::uint32_t slot, std::uint32_t
   return attempt([&] { handle->board->set_request(slot, static_cast<Request>(request)); });
 }
 
+void neaptide_take_short_turns() { take_short_turns(); }
 /// 0: the process runs, 1: it is stopped, 2: it is gone, or the pid is another's now.
 int neaptide_process_state(std::int32_t pid, std::uint64_t start_time) {
   return guarded([&] { return static_cast<int>(probe({pid, start_time})); }, -1);

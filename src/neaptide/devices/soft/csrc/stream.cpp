@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "../../native/process.h"
 #include "../../native/sm_lane.h"
 
 namespace neaptide::soft {
@@ -122,6 +123,7 @@ void Stream::sleep() {
 
 void Stream::work() {
   pthread_setname_np(pthread_self(), "soft-stream");
+  take_short_turns();  // a device does not wait until some program's thread has had its turn
   context_.prepare_worker();
   Tokens tokens(context_.member);
   std::vector<std::unique_ptr<Task>> batch;
