@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,16 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
 
+from neaptide.core.trace import Trace
+from neaptide.core.trace_format import decode
 from neaptide.devices.board import Board
 from neaptide.live.asking import ask
 from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.lock import running_pid
 from neaptide.live.paths import RuntimePaths
 from neaptide.live.protocol import JobStatus, Status, StatusRequest
 from neaptide.live.starting import start_daemon, stop_daemon
 
 _JOB = Path(__file__).parent / "_live_job.py"
 _UNLIMITED = 16 << 30
-_PATIENCE_SECONDS = 300.0
+_PATIENCE_SECONDS = 120.0
+_WARM_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,38 +89,95 @@ def watch(
     return seen
 
 
-def run_to_the_end(jobs: Sequence[tuple[Load, int]], policy: str, share: float, folder: Path) -> None:
-    """Run jobs for so many iterations each, under a budget that is a share of the sum of their peaks.
+class Together:
+    """Jobs under a daemon of their own that stand still, all of them, but while they are looked at.
 
-    What came of it is in `run`, the daemon's folder: its log, the traces, and files `budget` and `high-water`.
+    So several such groups can take turns, and what disturbs the machine for a while disturbs all of them.
     """
-    loads = [load for load, _ in jobs]
-    budget_bytes = round(share * sum(watch([load], "temporal", None, 1.0).needs_bytes[0] for load in loads))
-    paths = RuntimePaths(folder / "run")
-    start_daemon(paths, policy, budget_bytes, os.cpu_count() or 1)
-    try:
-        with _jobs(loads, paths, folder, False, [count for _, count in jobs]) as processes:
-            _all_measured(paths, len(loads), processes)
-            for process in processes:
-                if process.wait(_PATIENCE_SECONDS) != 0:
-                    raise RuntimeError(f"a job ended with {process.returncode}; see its output")
-        board = Board.open(paths.board)
-        (paths.folder / "high-water").write_text(str(board.snapshot().high_water_bytes))
-        board.close()
-    finally:
-        stop_daemon(paths)
-    (paths.folder / "budget").write_text(str(budget_bytes))
+
+    def __init__(self, paths: RuntimePaths, processes: list[subprocess.Popen[bytes]], needs_bytes: list[int]) -> None:
+        self.needs_bytes = needs_bytes
+        self._paths = paths
+        self._jobs = processes
+        pid = running_pid(paths)
+        assert pid is not None
+        self._daemon = pid
+        self._halt()
+
+    def rates(self, seconds: float) -> list[float]:
+        """Iterations per second of each job, in the order of the loads."""
+        self.go_on()
+        sleep(_WARM_SECONDS)
+        began_ns = monotonic_ns()
+        sleep(seconds)
+        self._halt()
+        rates = []
+        for index in range(len(self._jobs)):
+            lines = (self._paths.folder.parent / f"job{index}.times").read_text().split()
+            ends_ns = [end_ns for end_ns in map(int, lines) if end_ns >= began_ns]
+            rates.append((len(ends_ns) - 1) / (ends_ns[-1] - ends_ns[0]) * 1e9 if len(ends_ns) > 1 else 0.0)
+        return rates
+
+    def traces(self) -> list[Trace]:
+        """The jobs as the daemon knows them, in the order of the loads."""
+        folder = self._paths.folder / "traces"
+        return [decode((folder / f"job{index}.trace").read_bytes()) for index in range(len(self._jobs))]
+
+    @property
+    def high_water_bytes(self) -> int:
+        """The most that was ever leased, as the board itself counts."""
+        board = Board.open(self._paths.board)
+        try:
+            return board.snapshot().high_water_bytes
+        finally:
+            board.close()
+
+    def _halt(self) -> None:
+        for pid in (self._daemon, *(process.pid for process in self._jobs)):
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Have them run from now on."""
+        for process in self._jobs:
+            process.send_signal(signal.SIGCONT)
+        sleep(0.1)  # so that the daemon finds nobody standing still
+        os.kill(self._daemon, signal.SIGCONT)
+
+
+@contextmanager
+def together(loads: Sequence[Load], policy: str, budget_bytes: int | None) -> Iterator[Together]:
+    """Jobs that have been measured; `budget_bytes` None is more than they can use."""
+    with tempfile.TemporaryDirectory(prefix="npt-") as name:
+        folder = Path(name)
+        paths = RuntimePaths(folder / "run")
+        start_daemon(paths, policy, budget_bytes or _UNLIMITED, os.cpu_count() or 1)
+        try:
+            with _jobs(loads, paths, folder, False) as processes:
+                needs_bytes = [job.needs_bytes for job in _all_measured(paths, len(loads), processes)]
+                (folder / "start").touch()
+                group = Together(paths, processes, needs_bytes)
+                try:
+                    yield group
+                finally:
+                    group.go_on()
+        finally:
+            stop_daemon(paths)
+
+
+def in_turn(groups: Sequence[Together], seconds: float, index: int) -> list[list[float]]:
+    """The rates of each group, looked at one after the other; every other time in the opposite order."""
+    order = range(len(groups)) if index % 2 else reversed(range(len(groups)))
+    rates = {at: groups[at].rates(seconds) for at in order}
+    return [rates[at] for at in range(len(groups))]
 
 
 @contextmanager
 def _jobs(
-    loads: Sequence[Load], paths: RuntimePaths, folder: Path, logged: bool, counts: Sequence[int] | None = None
+    loads: Sequence[Load], paths: RuntimePaths, folder: Path, logged: bool
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     processes = []
     for index, load in enumerate(loads):
         words = [load.model, load.scale, str(load.batch), str(folder), f"job{index}", "yes" if logged else "no"]
-        if counts is not None:
-            words.append(str(counts[index]))
         command = JobCommand(name=f"job{index}", command=(sys.executable, str(_JOB), *words))
         environment = environment_of(command, DeviceSettings(sms=load.sms, cuda_as_soft=False), paths)
         with (folder / f"job{index}.log").open("wb") as output:

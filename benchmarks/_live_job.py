@@ -18,16 +18,11 @@ from neaptide.models import build
 LOGGED = 1 << 18  # kernels
 
 
-def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str, count: str = "0") -> None:
-    """Train; with a count, for so many iterations, whatever the files say."""
+def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str) -> None:
+    """Train."""
     torch.manual_seed(0)
     work = build(model, batch=int(batch), scale=scale, device="soft")  # type: ignore[arg-type]
     stop, start = Path(folder) / "stop", Path(folder) / "start"
-    rows: list[str] = []
-    for _ in range(int(count)):
-        work.step()
-    if int(count):
-        return
     while not stop.exists() and not start.exists():
         work.step()
     if logged == "yes":
@@ -43,11 +38,12 @@ def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str
             torch.soft.synchronize()
         log = torch.soft.kernel_log()
         rows = [f"{log[first].start_ns} {log[end - 1].end_ns}" for first, end in zip(begun, ended, strict=True)]
-    else:
+        (Path(folder) / f"{name}.times").write_text("\n".join(rows) + "\n")
+        return
+    with (Path(folder) / f"{name}.times").open("w", buffering=1) as times:
         while not stop.exists():
             work.step()
-            rows.append(str(monotonic_ns()))
-    (Path(folder) / f"{name}.times").write_text("\n".join(rows) + "\n")
+            times.write(f"{monotonic_ns()}\n")
 
 
 if __name__ == "__main__":

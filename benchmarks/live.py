@@ -1,76 +1,91 @@
-"""Real jobs against the same jobs in virtual time: what they take together, and the most they hold."""
+"""Real jobs against the same jobs in virtual time: what they take together, and the most they hold.
+
+The machine's speed changes by tens of per cent within minutes. So the jobs alone, together with unlimited memory, and
+together under a budget take turns. The traces that the simulator gets are brought to the time of an iteration alone in
+the same minutes, and what jobs keep of their speed beside each other is what those with unlimited memory do: compared
+is what the budget and the policy make of it.
+"""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import replace
 from statistics import median
 
-from benchmarks._live import Load, run_to_the_end
+from benchmarks._live import Load, in_turn, together
 
-from neaptide.core import events as ev
 from neaptide.core.device import find_device
 from neaptide.core.job import Job
-from neaptide.core.log_format import Joined, decode_line
-from neaptide.core.trace_format import decode
+from neaptide.core.trace import Trace
 from neaptide.policies.files import find_policy
 from neaptide.reporting.bench import Figure
-from neaptide.simulation import Submission, simulate
+from neaptide.simulation import Contention, Submission, simulate
 
 POLICIES = ("temporal", "zico", "neaptide")
 SHARE = 0.65  # the budget's, of the sum of peaks
-ROUNDS = 2
-# loads, and iterations of each
+SECONDS = 4.0
+ROUNDS = 4
+SPAN_SECONDS = 60.0
+NARROW_GPT = Load("gpt2", "tiny", 128, 1)
+SMALLER_GPT = Load("gpt2", "tiny", 96, 1)
+NARROW_RESNET = Load("resnet18", "tiny", 960, 1)
+FULL_GPT = Load("gpt2", "tiny", 128, None)
 SETS = {
-    "two narrow GPTs": ((Load("gpt2", "tiny", 32, 1), 80), (Load("gpt2", "tiny", 32, 1), 80)),
-    "a narrow ResNet and a narrow GPT": ((Load("resnet18", "tiny", 320, 1), 60), (Load("gpt2", "tiny", 32, 1), 80)),
-    "two ResNets that fill the device": (
-        (Load("resnet18", "paper", 4, None), 25),
-        (Load("resnet18", "paper", 4, None), 25),
-    ),
+    "two narrow GPTs": (NARROW_GPT, NARROW_GPT),
+    "a narrow ResNet and a narrow GPT": (NARROW_RESNET, SMALLER_GPT),
+    "two GPTs that fill the device": (FULL_GPT, FULL_GPT),
 }
 
 
 def figures() -> Iterator[Figure]:
-    """From when all jobs were measured to the end of the last; the simulator is given their measured traces."""
-    device = find_device("soft")
-    for title, jobs in SETS.items():
-        for policy in POLICIES:
-            spans, peaks = [], []
-            for _ in range(ROUNDS):
-                with tempfile.TemporaryDirectory(prefix="npt-") as name:
-                    folder = Path(name)
-                    run_to_the_end(jobs, policy, SHARE, folder)
-                    seen = _Live(folder / "run")
-                    submissions = [Submission(job) for job in seen.jobs]
-                    outcome = simulate(submissions, device, seen.budget_bytes, find_policy(policy))
-                    spans.append(seen.took_ns / outcome.end_ns)
-                    peaks.append(seen.peak_bytes / outcome.peak_bytes)
-            yield Figure(f"{title}, {policy}: live makespan off the simulated", _off(spans), "%", "<= 5")
-            yield Figure(f"{title}, {policy}: live peak off the simulated", _off(peaks), "%", "<= 5")
+    """Of as many iterations of each job as it makes in a minute beside the others."""
+    for title, loads in SETS.items():
+        with ExitStack() as stack:
+            alone = [stack.enter_context(together([load], "neaptide", None)) for load in dict.fromkeys(loads)]
+            solo = [list(dict.fromkeys(loads)).index(load) for load in loads]
+            free = stack.enter_context(together(loads, "spatial", None))
+            budget_bytes = round(SHARE * sum(free.needs_bytes))
+            shared = {policy: stack.enter_context(together(loads, policy, budget_bytes)) for policy in POLICIES}
+            rounds = [in_turn([*alone, free, *shared.values()], SECONDS, index) for index in range(ROUNDS)]
+            steps = [median(1 / rates[at][0] for rates in rounds) for at in solo]
+            beside = [median(rates[len(alone)][job] for rates in rounds) * steps[job] for job in range(len(loads))]
+            contention = _contention(loads, beside)
+            yield Figure(f"{title}: of its speed alone that a job keeps beside others", sum(beside) / len(beside), "x")
+            for at, (policy, group) in enumerate(shared.items(), len(alone) + 1):
+                rates = [median(rates[at][job] for rates in rounds) for job in range(len(loads))]
+                jobs = [
+                    Job(
+                        name=f"job{job}",
+                        trace=_brought_to(trace, steps[job]),
+                        iterations=round(SPAN_SECONDS * rates[job]),
+                    )
+                    for job, trace in enumerate(group.traces())
+                ]
+                outcome = simulate(
+                    [Submission(job) for job in jobs],
+                    find_device("soft"),
+                    budget_bytes,
+                    find_policy(policy),
+                    contention=contention,
+                )
+                span = outcome.end_ns / 1e9 / SPAN_SECONDS
+                yield Figure(f"{title}, {policy}: simulated over live makespan", span, "x")
+                yield Figure(f"{title}, {policy}: off by", 100 * abs(span - 1), "%", "<= 5")
+                peak = outcome.peak_bytes / group.high_water_bytes
+                yield Figure(f"{title}, {policy}: simulated over live peak", peak, "x")
+                yield Figure(f"{title}, {policy}: peak off by", 100 * abs(peak - 1), "%", "<= 5")
 
 
-def _off(ratios: Sequence[float]) -> float:
-    return 100 * abs(median(ratios) - 1)
+def _contention(loads: Sequence[Load], beside: Sequence[float]) -> Contention:
+    """What the machine's cores can give to kernels of several jobs at once: their programs need them as well."""
+    fills = [1.0 if load.sms is None else load.sms / find_device("soft").sms for load in loads]
+    given = sum(fill * speed for fill, speed in zip(fills, beside, strict=True))
+    return Contention(compute=1e9, bandwidth=1e9, fill=given, wave_seconds=0)
 
 
-class _Live:
-    """A daemon's log from when its last job had arrived."""
-
-    def __init__(self, folder: Path) -> None:
-        lines = [decode_line(line) for line in (folder / "events.jsonl").read_bytes().splitlines()]
-        joined = {line.facts.name: line for line in lines if isinstance(line, Joined)}
-        began_ns = max(line.at_ns for line in lines if isinstance(line, ev.JobArrived))
-        ends = [line for line in lines if isinstance(line, ev.IterationEnded) and line.at_ns > began_ns]
-        self.took_ns = max(line.at_ns for line in ends) - began_ns
-        self.budget_bytes = int((folder / "budget").read_text())
-        self.peak_bytes = int((folder / "high-water").read_text())
-        self.jobs = [
-            Job(
-                name=each.facts.name,
-                trace=decode((folder / "traces" / each.trace).read_bytes()),
-                iterations=sum(line.job == each.facts.name for line in ends),
-            )
-            for each in joined.values()
-        ]
+def _brought_to(trace: Trace, seconds: float) -> Trace:
+    """The trace with all times made longer or shorter by one factor, so that an iteration takes so long."""
+    factor = seconds / trace.seconds
+    ops = trace.ops
+    return replace(trace, ops=replace(ops, seconds=ops.seconds * factor, host_seconds=ops.host_seconds * factor))

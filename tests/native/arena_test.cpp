@@ -255,6 +255,20 @@ TEST(statistics_count_needed_and_held_apart) {
   CHECK(bench.arena->series().empty());
 }
 
+TEST(what_was_free_but_of_no_use_is_remembered) {
+  Bench bench;
+  const Address small = bench.arena->allocate(kMiB, 0);
+  CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // the rest of the first chunk
+  const Address large = bench.arena->allocate(3 * kMiB, 0);
+  bench.arena->deallocate(small);
+  CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // it counts when it makes another lease necessary
+  bench.arena->allocate(2 * kMiB, 0);
+  CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // 3 of 4 were needed, now 5 of 6
+  bench.arena->deallocate(large);
+  bench.arena->allocate(5 * kMiB, 0);
+  CHECK_EQUAL(bench.arena->stats().spare_peak, bench.held() - 7 * kMiB);
+}
+
 TEST(an_address_that_is_no_block_is_refused) {
   Bench bench;
   const Address block = bench.arena->allocate(kMiB, 0);

@@ -77,6 +77,21 @@ TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
   CHECK_EQUAL(board->snapshot().slots[1].wanted_bytes, 0U);
 }
 
+TEST(an_iteration_with_a_new_age_comes_after_those_that_began_meanwhile) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  Member away(board, "away"), here(board, "here");
+  away.renew_age();  // it has no iteration, and gets none by this
+  away.begin_iteration();
+  here.begin_iteration();
+  away.renew_age();
+  here.set_foreseen(7 * kMiB);
+  CHECK(away.try_take(4 * kMiB) == Lease::reserved);
+  CHECK(away.try_take(2 * kMiB) == Lease::granted);
+  away.set_foreseen(6 * kMiB);
+  CHECK(here.try_take(8 * kMiB) == Lease::granted);  // nothing is kept for the younger one
+}
+
 TEST(a_younger_iteration_leaves_what_an_older_one_is_foreseen_to_need) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, {10 * kMiB, 1});

@@ -137,6 +137,19 @@ def test_the_boards_cap_bounds_what_is_in_flight() -> None:
     assert value[0].item() == 20
 
 
+def test_a_program_that_never_waits_is_stopped_by_the_end_of_the_queue() -> None:
+    value = torch.zeros(3, device="soft")
+    native.close_execution_gate()
+    thread = threading.Thread(target=lambda: [value.add_(1) for _ in range(2000)])
+    thread.start()
+    thread.join(1)
+    assert thread.is_alive()
+    assert torch.soft.in_flight() <= 1024
+    native.open_execution_gate()
+    thread.join(10)
+    assert value[0].item() == 2000
+
+
 def test_the_heavy_gate_lets_light_kernels_pass() -> None:
     native.set_heavy_open(native.slot(), False)
     assert torch.ones(4, device="soft").sum().item() == 4  # width 1

@@ -13,21 +13,25 @@ from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from neaptide.capture.cutting import Floats
+from neaptide.core.curve import Integers
 
 RING = 1 << 20  # records; an iteration has some thousands
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedTimes:
-    """Of each op: its device time, the host's time before it, its scratch, and the share of the device it fills."""
+    """Of each op: its device time, the host's time before it, its scratch, and the share of the device it fills.
 
+    `op_of_kernel` says of each kernel of the last run which op it belongs to.
+    """
+
+    op_of_kernel: Integers
     seconds: Floats
     host_seconds: Floats
-    scratch_bytes: npt.NDArray[np.int64]
+    scratch_bytes: Integers
     fill: Floats
 
 
@@ -69,26 +73,30 @@ def times_from(
     `recorded` names the kernels of the recorded iteration, `op_of_kernel` says which op launched each. None if there is
     no run. An op whose kernels are in no run (only the recorder made the framework launch them) takes no time.
     """
-    rows = [_aligned(recorded, op_of_kernel, ops, run, sms) for run in runs if run.complete and run.kernels]
-    if not rows:
+    usable = [run for run in runs if run.complete and run.kernels]
+    if not usable:
         return None
+    op_at = [_aligned(recorded, op_of_kernel, run) for run in usable]
+    rows = [_seen(run, at, ops, sms) for run, at in zip(usable, op_at, strict=True)]
     seconds, host_seconds, scratch, fill = (np.median(column, axis=0) for column in zip(*rows, strict=True))
-    return LoggedTimes(seconds, host_seconds, scratch.astype(np.int64), fill)
+    return LoggedTimes(op_at[-1], seconds, host_seconds, scratch.astype(np.int64), fill)
 
 
-def _aligned(
-    recorded: Sequence[str], op_of_kernel: Sequence[int], ops: int, run: KernelRun, sms: int
-) -> tuple[Floats, Floats, Floats, Floats]:
+def _aligned(recorded: Sequence[str], op_of_kernel: Sequence[int], run: KernelRun) -> Integers:
+    """Of each kernel of a run, the op that it belongs to."""
     matcher = SequenceMatcher(None, recorded, run.names, autojunk=False)
     op_at = np.full(len(run.kernels), -1)
     for kind, first, last, run_first, run_last in matcher.get_opcodes():
         if kind == "equal" or (kind == "replace" and last - first == run_last - run_first):
             op_at[run_first:run_last] = op_of_kernel[first:last]
     # A kernel that only this run has belongs to the op before it.
-    op_at = np.maximum.accumulate(np.maximum(op_at, -1)) if op_at.size else op_at
+    return np.maximum(np.maximum.accumulate(op_at), 0)
+
+
+def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, Floats, Floats, Floats]:
     seconds, host_seconds, scratch, fill = np.zeros((4, ops))
     launched_before = run.kernels[0].launch_ns
-    for kernel, op in zip(run.kernels, np.maximum(op_at, 0).tolist(), strict=True):
+    for kernel, op in zip(run.kernels, op_at.tolist(), strict=True):
         length = (kernel.end_ns - kernel.start_ns) * 1e-9
         seconds[op] += length
         host_seconds[op] += (kernel.launch_ns - launched_before) * 1e-9

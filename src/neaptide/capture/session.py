@@ -24,6 +24,7 @@ from neaptide.capture.device_times import KernelRun, kernel_module, logged, time
 from neaptide.capture.log import Log
 from neaptide.capture.recorder import Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
+from neaptide.core.curve import Integers
 from neaptide.core.trace import Trace
 
 # The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
@@ -82,6 +83,8 @@ class Session:
         self._launched_before = 0
         self._recorded_kernels = KernelRun()
         self._runs: list[KernelRun] = []
+        self.op_of_kernel: Integers | None = None
+        """From the device's own log, once there is a trace: which op each kernel of an iteration belongs to."""
 
     @property
     def recording(self) -> bool:
@@ -180,6 +183,7 @@ class Session:
         if found is None:
             seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
             return Times(seconds, np.zeros(end - start), np.zeros(end - start, dtype=np.int64))
+        self.op_of_kernel = (found.op_of_kernel - (start - base)) % (following - base)
         offsets = (np.arange(start, end) - base) % (following - base)
         return Times(
             found.seconds[offsets], found.host_seconds[offsets], found.scratch_bytes[offsets], found.fill[offsets]

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import torch
 
+from neaptide.core.curve import Integers
 from neaptide.core.job import JobKind
 from neaptide.core.trace_format import decode
 from neaptide.devices.soft import native
-from neaptide.devices.soft.memory import max_memory_allocated, max_memory_reserved
+from neaptide.devices.soft.memory import spare_bytes
 from neaptide.live.connection import Connection
 from neaptide.live.first_iterations import FirstIterations
-from neaptide.live.foreseen import foreseen_bytes
+from neaptide.live.foreseen import Spare, foreseen_bytes
 from neaptide.live.iterations import Iterations
 from neaptide.live.protocol import (
     Failed,
@@ -116,7 +117,7 @@ class Client:
             if trace is None:
                 return
             self._serves = not trained
-            self._foresee(trace)
+            self._foresee(trace, self._first.op_of_kernel)
             self._say_profiled(trace, self._first.begun)
             self._first = None
         native.arm_iteration()
@@ -124,11 +125,10 @@ class Client:
             self._connection.send(RequestArrived())
 
     @staticmethod
-    def _foresee(trace: bytes) -> None:
+    def _foresee(trace: bytes, op_of_kernel: Integers | None) -> None:
         """Have the board keep room for what an iteration will take."""
-        read = decode(trace)
-        levels = foreseen_bytes(read, max_memory_reserved(), max_memory_allocated())
-        native.foresee(levels, len(read.ops))
+        levels = foreseen_bytes(decode(trace), op_of_kernel, Spare(*spare_bytes()))
+        native.foresee(levels, len(levels))
 
     def end_forward(self) -> None:
         if self._first is None:

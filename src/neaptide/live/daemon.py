@@ -10,7 +10,7 @@ from typing import Protocol
 from neaptide.core import events as ev
 from neaptide.core.controller import Controller, Entry
 from neaptide.core.log_format import Header, Line, Seen
-from neaptide.core.policy import Policy
+from neaptide.core.policy import Need, Policy
 from neaptide.core.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Request
@@ -171,7 +171,8 @@ class Daemon:
     def _phase_ended(self, resident: Resident, message: say.PhaseEnded) -> None:
         if resident.arrived and resident.running:
             resident.passed_forward(self._board.progress(resident.slot).done)
-            self._engine.happened(ev.PhaseEnded(self._engine.now_ns, resident.name, message.phase))
+            if Need.PHASES in self._policy.needs:
+                self._engine.happened(ev.PhaseEnded(self._engine.now_ns, resident.name, message.phase))
 
     # --- the budget
 

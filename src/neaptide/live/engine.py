@@ -22,9 +22,10 @@ from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
 from neaptide.live.residence import Residence
 from neaptide.live.resident import Away, Resident
 
-# Memory is leased in chunks, and persistent and ephemeral blocks have chunks of their own.
+# Memory is leased in chunks, and between the blocks in them are gaps: a ceiling is so much above what a job needs.
 CHUNK_BYTES = 2 << 20
 _SPARE_CHUNKS = 4
+_SPARE_SHARE = 8  # or an eighth
 
 
 class LiveEngine:
@@ -96,7 +97,8 @@ class LiveEngine:
                 self.permit(resident)
             case act.Admit():
                 if action.ceiling_bytes is not None:
-                    chunks = -(-action.ceiling_bytes // CHUNK_BYTES) + _SPARE_CHUNKS
+                    chunks = -(-action.ceiling_bytes // CHUNK_BYTES)
+                    chunks += max(_SPARE_CHUNKS, chunks // _SPARE_SHARE)
                     self.board.set_ceiling(resident.slot, chunks * CHUNK_BYTES)
                 self.residence.come(resident, Away.QUEUE)
             case act.Suspend():

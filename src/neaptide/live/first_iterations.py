@@ -17,6 +17,7 @@ from neaptide.capture.cutting import Where
 from neaptide.capture.hooks import watching
 from neaptide.capture.recorder import Recorder
 from neaptide.capture.session import CLOSING, SETTLING, CaptureError, Session
+from neaptide.core.curve import Integers
 from neaptide.core.trace import Trace
 from neaptide.core.trace_format import encode
 from neaptide.devices.soft import face
@@ -41,6 +42,8 @@ class FirstIterations:
         self._untrained = 0
         self._restarts = 0
         self._outdated = False
+        self.op_of_kernel: Integers | None = None
+        """Of the trace, for each kernel that an iteration launches."""
         self.begun = 0
         """Iterations that began meanwhile, measured or not; evaluations are not counted."""
 
@@ -92,7 +95,9 @@ class FirstIterations:
         sms = face.get_device_properties().multi_processor_count
         where = Where(name=name, device="soft", sms=sms, batch=0, estimated=False, asynchronous=True)
         try:
-            return self._session.trace(where)
+            trace = self._session.trace(where)
+            self.op_of_kernel = self._session.op_of_kernel
+            return trace
         except CaptureError:  # nothing ran on the device
             return None
 

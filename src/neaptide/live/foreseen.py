@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from neaptide.core.curve import Integers
 from neaptide.core.profile import DEFAULT_IN_FLIGHT, held_ahead
 from neaptide.core.trace import Trace
 
-STEPS = 256
-# Beyond this a process holds what it does not need, and the daemon's watchdog is there for the rest.
-_MOST_SPARE = 1.25
+# Beyond this share of the peak a process holds what it does not need, and the daemon's watchdog is there for the rest.
+_MOST_SPARE = 0.25
 
 
-def foreseen_bytes(trace: Trace, held_bytes: int, needed_bytes: int) -> list[int]:
-    """The most bytes from each of equally long steps on to the end, in leases.
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """What a process held beside what it needed when it was measured: leases are chunks, with gaps between blocks.
 
-    Leases are chunks, and more than the blocks in them: how much more was seen while it was measured, when the process
-    held `held_bytes` at most and needed `needed_bytes`.
+    The gaps come with blocks that are freed, so that there are few when it comes to its peak.
     """
-    spare = min(max(held_bytes / max(needed_bytes, 1), 1.0), _MOST_SPARE)
-    held = held_ahead(trace.held_bytes, DEFAULT_IN_FLIGHT)
+
+    peak_bytes: int  # at the most that it held
+    most_bytes: int  # at any time, when a block that fitted into no gap took new chunks
+
+
+def foreseen_bytes(trace: Trace, op_of_kernel: Integers | None, spare: Spare) -> list[int]:
+    """The most leases from each kernel of an iteration on to its end; without `op_of_kernel` from each op on."""
+    needed = held_ahead(trace.held_bytes, DEFAULT_IN_FLIGHT)
+    most_bytes = min(spare.most_bytes, round(_MOST_SPARE * trace.peak_bytes))
+    held = needed + most_bytes
+    held[: int(np.argmax(needed)) + 1] += min(spare.peak_bytes, most_bytes) - most_bytes
     to_come = np.maximum.accumulate(held[::-1])[::-1]
-    starts = np.arange(STEPS) * len(trace.ops) // STEPS
-    levels: list[int] = np.ceil(to_come[starts] * spare).astype(np.int64).tolist()
+    if op_of_kernel is not None and op_of_kernel.size:
+        # A kernel that was taken for one of a later op must not make what comes before that look done.
+        to_come = to_come[np.minimum.accumulate(op_of_kernel[::-1])[::-1]]
+    levels: list[int] = to_come.tolist()
     return levels

@@ -59,6 +59,7 @@ struct ArenaStats {
   std::uint64_t needed_peak = 0;
   std::uint64_t held = 0;
   std::uint64_t held_peak = 0;
+  std::uint64_t spare_peak = 0;     // most free bytes in chunks in use when a lease was taken all the same
   std::uint64_t allocations = 0;    // calls so far
   std::uint64_t deallocations = 0;  // calls so far
   std::uint64_t needed_total = 0;   // ever allocated

@@ -44,6 +44,8 @@ Arena::Implementation::Attempt Arena::Implementation::attempt_locked(std::uint64
     if (attempt.lease == Lease::granted) {
       grow_locked(pool, *range);
       attempt.address = take_block_locked(*heap_.fit(pool, bytes), bytes);
+      const std::uint64_t used_chunks = heap_.held_chunks() - heap_.waiting_chunks() - heap_.kept_chunks();
+      stats_.spare_peak = std::max(stats_.spare_peak, used_chunks * kChunkBytes - stats_.needed);
       return attempt;
     }
   } else {

@@ -124,7 +124,9 @@ std::uint64_t Member::begin_iteration() {
   return words().iteration.fetch_add(1);
 }
 
-void Member::renew_age() { words().age.store(board_->layout().next_age.fetch_add(1)); }
+void Member::renew_age() {
+  if (words().age.load() != kNoIteration) words().age.store(board_->layout().next_age.fetch_add(1));
+}
 
 void Member::end_iteration() {
   words().age.store(kNoIteration);

@@ -51,7 +51,7 @@ class Member {
   // Iterations.
   /// An iteration begins: it gets the next age ticket. Returns its number, 0 for the first.
   std::uint64_t begin_iteration();
-  /// The running iteration gets a new age ticket: it is the youngest now.
+  /// The running iteration, if there is one, gets a new age ticket: it is the youngest now.
   void renew_age();
   /// The running iteration ends; without one, the process has the last claim on memory.
   void end_iteration();

@@ -16,7 +16,7 @@ def launched() -> int:
 
 
 def set_in_flight_cap(kernels: int | None) -> None:
-    """Let launching run at most so many kernels ahead; None means no bound."""
+    """Let launching run at most so many kernels ahead; None means as deep as the queue is, 1024."""
     if kernels is not None and kernels < 1:
         raise ValueError(f"at least one kernel must be allowed in flight, not {kernels}")
     native.set_in_flight_cap(kernels or 0)

@@ -48,6 +48,12 @@ def held_and_needed() -> tuple[int, int]:
     return int(memory["held"]), int(memory["needed"])
 
 
+def spare_bytes() -> tuple[int, int]:
+    """Bytes leased beyond those needed: at the peaks, and at most when chunks in use had no gap for another block."""
+    memory = native.memory()
+    return int(memory["held_peak"] - memory["needed_peak"]), int(memory["spare_peak"])
+
+
 def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Bytes free on the board, and its capacity."""
     check_device(device)

@@ -56,6 +56,7 @@ py::dict memory() {
   result["needed_peak"] = stats.needed_peak;
   result["held"] = stats.held;
   result["held_peak"] = stats.held_peak;
+  result["spare_peak"] = stats.spare_peak;
   result["allocations"] = stats.allocations;
   result["deallocations"] = stats.deallocations;
   result["needed_total"] = stats.needed_total;

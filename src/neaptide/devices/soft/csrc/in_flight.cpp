@@ -4,7 +4,9 @@
 
 namespace neaptide::soft {
 
-std::uint32_t InFlight::cap() const { return std::max(1U, std::min(cap_.load(), member_.inflight_cap())); }
+std::uint32_t InFlight::cap() const {
+  return std::max(1U, std::min({cap_.load(), member_.inflight_cap(), kQueueDepth}));
+}
 
 void InFlight::enter() {
   if (!room()) {
@@ -37,7 +39,7 @@ void InFlight::leave() {
 }
 
 void InFlight::set_cap(std::uint32_t kernels) {
-  cap_.store(kernels == 0 ? kUnbounded : kernels);
+  cap_.store(kernels == 0 ? kQueueDepth : kernels);
   std::lock_guard lock(mutex_);
   left_.notify_all();
 }

@@ -12,6 +12,9 @@
 
 namespace neaptide::soft {
 
+/// A program that never waits for the device may launch so far ahead of it; a GPU's queue is about as deep.
+inline constexpr std::uint32_t kQueueDepth = 1024;
+
 class InFlight {
  public:
   explicit InFlight(Member& member) : member_(member), tide_(member) {}
@@ -26,7 +29,7 @@ class InFlight {
   Tide& tide() { return tide_; }
   std::int64_t count() const { return count_.load(); }
   std::uint64_t launched() const { return launched_.load(); }
-  /// 0 means no bound.
+  /// 0: as deep as the queue.
   void set_cap(std::uint32_t kernels);
   std::uint32_t cap() const;
 
@@ -42,7 +45,7 @@ class InFlight {
   Tide tide_;
   std::atomic<std::int64_t> count_{0};
   std::atomic<std::uint64_t> launched_{0};
-  std::atomic<std::uint32_t> cap_{kUnbounded};
+  std::atomic<std::uint32_t> cap_{kQueueDepth};
   std::atomic<std::uint32_t> waiters_{0};
   std::mutex mutex_;  // a leaf
   std::condition_variable left_;

@@ -147,6 +147,7 @@ void Runtime::make_room(Request request) {
     member_.finish_request(request);
     throw;
   }
+  in_flight_.tide().leave();
   member_.demote_claim();  // a thread that waits for memory may be at the gate with its claim
   member_.set_state(request == Request::evict ? JobState::evicted : JobState::suspended);
   member_.finish_request(request);
@@ -162,6 +163,9 @@ void Runtime::make_room(Request request) {
 }
 
 void Runtime::come_back() {
+  // Those that went on meanwhile counted on nothing that is held here: they come first, whoever began earlier.
+  member_.renew_age();
+  in_flight_.tide().come_back();
   while (!stopping_.load() && !restore(kLookSeconds)) {
   }
 }

@@ -26,6 +26,16 @@ void Tide::end(std::uint64_t launched) {
   if (launched > first_) kernels_ = launched - first_;
 }
 
+void Tide::leave() {
+  std::lock_guard lock(mutex_);
+  member_.set_foreseen(0);
+}
+
+void Tide::come_back() {
+  std::lock_guard lock(mutex_);
+  if (running_.load(std::memory_order_relaxed)) member_.set_foreseen(levels_[step_]);
+}
+
 void Tide::advance(std::uint64_t done) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || !running_.load(std::memory_order_relaxed) || done <= first_) return;  // the next kernel tells it as well

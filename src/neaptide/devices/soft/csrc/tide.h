@@ -21,6 +21,9 @@ class Tide {
   void begin(std::uint64_t launched);
   /// The iteration was launched. The next one is taken to have as many kernels.
   void end(std::uint64_t launched);
+  /// The process's memory goes to the host, and comes back: in between nothing is kept for it.
+  void leave();
+  void come_back();
   /// The device has done a kernel. Cheap, and called by the workers.
   void passed(std::uint64_t done) {
     if (running_.load(std::memory_order_relaxed)) advance(done);
