@@ -34,6 +34,11 @@ def wait_until(reached: Callable[[], bool]) -> None:
     assert reached()
 
 
+def gone() -> bool:
+    """Whether the process holds nothing: it is evicted from when nobody may allocate, and then its bytes are moved."""
+    return native.evicted() and torch.soft.memory_reserved() == 0
+
+
 def launching(value: torch.Tensor) -> threading.Thread:
     """A thread that has a launch to make; the interpreter must stay free while it waits."""
     thread = threading.Thread(target=lambda: value.add_(1))
@@ -49,8 +54,7 @@ def test_a_process_makes_room_when_asked_and_comes_back(out: int, back: int) -> 
     native.request(native.slot(), out)
     thread = launching(value)
     assert thread.is_alive()
-    assert native.evicted()
-    assert torch.soft.memory_reserved() == 0
+    wait_until(gone)
     native.request(native.slot(), back)
     thread.join(10)
     assert not thread.is_alive()
@@ -61,8 +65,7 @@ def test_a_process_that_launches_nothing_makes_room_too() -> None:
     value = torch.arange(1000.0, device="soft")
     torch.soft.synchronize()
     native.request(native.slot(), EVICT)
-    wait_until(native.evicted)
-    assert torch.soft.memory_reserved() == 0
+    wait_until(gone)
     native.request(native.slot(), RESTORE)
     wait_until(lambda: not native.evicted())
     assert value.cpu().equal(torch.arange(1000.0))
@@ -79,8 +82,7 @@ def test_a_process_whose_launch_waits_for_memory_makes_room_again_and_again() ->
     try:
         for _ in range(20):  # the launching thread and the attendant both see the request; either may answer it
             native.request(native.slot(), EVICT)
-            wait_until(native.evicted)
-            assert torch.soft.memory_reserved() == 0
+            wait_until(gone)
             native.request(native.slot(), RESTORE)
             wait_until(lambda: not native.evicted())
             time.sleep(0.002)
