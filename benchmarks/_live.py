@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
 
@@ -42,51 +42,36 @@ class Load:
         return f"{self.model} {self.scale}" + (" narrow" if self.sms == 1 else "")
 
 
-@dataclass(slots=True)
-class Seen:
-    """What was seen of a window. Rates are iterations per second, in the order of the loads."""
+def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tuple[int, int]]]:
+    """Run jobs with all the memory they like until all are measured, then for a while, with a kernel log.
 
-    rates: list[float] = field(default_factory=list)
-    needs_bytes: list[int] = field(default_factory=list)
-    high_water_bytes: int = 0
-    spans_ns: list[list[tuple[int, int]]] = field(default_factory=list)  # of the device, with a kernel log
-
-
-def watch(
-    loads: Sequence[Load], policy: str, budget_bytes: int | None, seconds: float, *, logged: bool = False
-) -> Seen:
-    """Run jobs together until all are measured, then for a window; `budget_bytes` None is more than they can use."""
-    seen = Seen()
+    Of each job, in the order of the loads: when the device began and ended its iterations, in nanoseconds.
+    """
     with tempfile.TemporaryDirectory(prefix="npt-") as name:
         folder = Path(name)
         paths = RuntimePaths(folder / "run")
-        start_daemon(paths, policy, budget_bytes or _UNLIMITED, os.cpu_count() or 1)
+        start_daemon(paths, policy, _UNLIMITED, os.cpu_count() or 1)
         try:
-            with _jobs(loads, paths, folder, logged) as processes:
-                seen.needs_bytes = [job.needs_bytes for job in _all_measured(paths, len(loads), processes)]
+            with _jobs(loads, paths, folder, True) as processes:
+                _all_measured(paths, len(loads), processes)
                 sleep(1.0)
                 (folder / "start").touch()
-                began = monotonic_ns()
+                began_ns = monotonic_ns()
                 sleep(seconds)
-                ended = monotonic_ns()
+                ended_ns = monotonic_ns()
                 (folder / "stop").touch()
                 deadline = monotonic() + _PATIENCE_SECONDS
                 for process in processes:
                     if process.wait(max(1.0, deadline - monotonic())) != 0:
                         raise RuntimeError(f"a job ended with {process.returncode}; see its output")
-            board = Board.open(paths.board)
-            seen.high_water_bytes = board.snapshot().high_water_bytes
-            board.close()
         finally:
             stop_daemon(paths)
+        spans = []
         for index in range(len(loads)):
-            lines = (folder / f"job{index}.times").read_text().split("\n")
-            rows = [[int(part) for part in line.split()] for line in lines if line]
-            inside = [row for row in rows if began <= row[-1] < ended]
-            seen.rates.append(len(inside) / ((ended - began) / 1e9))
-            if logged:
-                seen.spans_ns.append([(row[0], row[1]) for row in inside])
-    return seen
+            lines = (folder / f"job{index}.times").read_text().splitlines()
+            rows = [(int(start), int(end)) for start, end in map(str.split, lines)]
+            spans.append([row for row in rows if began_ns <= row[1] < ended_ns])
+        return spans
 
 
 class Together:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-from benchmarks._live import Load, watch
+from benchmarks._live import Load, spans_of
 
 from neaptide.reporting.bench import Figure
 
@@ -19,8 +19,7 @@ SECONDS = 8.0
 def figures() -> Iterator[Figure]:
     """Jobs that take turns; the device's own log says when an iteration began and ended."""
     for count in RESIDENT:
-        seen = watch([LOAD] * count, "temporal", None, SECONDS, logged=True)
-        gaps_ms = 1e-6 * np.array(_gaps_ns(seen.spans_ns))
+        gaps_ms = 1e-6 * np.array(_gaps_ns(spans_of([LOAD] * count, "temporal", SECONDS)))
         if gaps_ms.size == 0:
             raise RuntimeError("no switch was seen")
         yield Figure(f"{count} jobs: switches", gaps_ms.size, "switches")

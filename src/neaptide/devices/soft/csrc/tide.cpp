@@ -33,7 +33,8 @@ void Tide::leave() {
 
 void Tide::come_back() {
   std::lock_guard lock(mutex_);
-  if (running_.load(std::memory_order_relaxed)) member_.set_foreseen(levels_[step_]);
+  // What is foreseen may have been changed since the iteration began.
+  if (running_.load(std::memory_order_relaxed) && step_ < levels_.size()) member_.set_foreseen(levels_[step_]);
 }
 
 void Tide::advance(std::uint64_t done) {
