@@ -20,7 +20,7 @@ from neaptide.planning.candidates import candidates
 from neaptide.planning.chains import Chains, Unreachable
 from neaptide.planning.plan import Gap, Plan, Planner, Return
 
-PROFILED = 5  # iterations before a plan is carried out
+PROFILED = 7  # iterations before a plan is carried out
 
 
 def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:

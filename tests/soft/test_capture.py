@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from neaptide.capture import measured
-from neaptide.capture.device_times import KernelRun, times_from
+from neaptide.capture.device_times import LONGEST_GAP_NS, KernelRun, times_from
 from neaptide.capture.script import profile_script
 from neaptide.models import build
 
@@ -51,7 +51,7 @@ def test_a_measured_trace_has_the_devices_times_and_widths() -> None:
 class _Kernel:
     def __init__(self, name: str, launch_ns: int, start_ns: int, end_ns: int, width: int = 1) -> None:
         self.name, self.launch_ns, self.start_ns, self.end_ns, self.width = name, launch_ns, start_ns, end_ns, width
-        self.scratch_bytes = 0
+        self.scratch_bytes = self.stream = 0
 
 
 def test_kernels_that_only_one_run_has_do_not_shift_the_others() -> None:
@@ -63,10 +63,35 @@ def test_kernels_that_only_one_run_has_do_not_shift_the_others() -> None:
     ])  # fmt: skip
     found = times_from(recorded, [0, 1, 2], 3, [run], sms=2)
     assert found is not None
-    assert np.allclose(found.seconds, [100e-9, 0, 35e-9])  # the extra kernel belongs to the op before it
+    assert np.allclose(found.seconds, [110e-9, 0, 35e-9])  # the extra kernel belongs to the op before it
     assert np.allclose(found.host_seconds, [0, 0, 60e-9])
     assert found.fill[0] == 0.5
     assert found.fill[2] > 0.9
+
+
+def test_an_op_begins_when_the_device_is_free_for_it() -> None:
+    late = LONGEST_GAP_NS
+    run = KernelRun([
+        _Kernel("aten::mm", 0, 0, 100),
+        _Kernel("aten::add", 10, 120, 150),  # 20 ns between two kernels
+        _Kernel("aten::mul", 20, 150 + late, 170 + late),  # it waited for something
+    ])  # fmt: skip
+    found = times_from(run.names, [0, 1, 2], 3, [run], sms=1)
+    assert found is not None
+    assert np.allclose(found.seconds, [100e-9, 50e-9, 20e-9])
+
+
+def test_ops_sum_up_to_a_run_that_is_disturbed_as_runs_are() -> None:
+    def run(*lengths: int) -> KernelRun:
+        ends = np.cumsum(lengths).tolist()
+        return KernelRun(
+            [_Kernel(f"op{i}", 0, end - n, end) for i, (n, end) in enumerate(zip(lengths, ends, strict=True))]
+        )
+
+    runs = [run(100, 10, 10), run(10, 100, 10), run(10, 10, 100)]
+    found = times_from(runs[0].names, [0, 1, 2], 3, runs, sms=1)
+    assert found is not None
+    assert np.allclose(found.seconds, 40e-9)
 
 
 def test_a_log_that_lost_kernels_is_not_used() -> None:

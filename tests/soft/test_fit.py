@@ -184,6 +184,17 @@ def test_a_budget_that_no_plan_meets_is_refused_with_both_figures() -> None:
     assert run.summary().startswith("budget")
 
 
+def test_a_refusal_names_the_budget_that_was_asked_for() -> None:
+    elsewhere = torch.zeros(1 << 20, device="soft")  # 4 MiB that are no part of an iteration
+    model = perceptron().to("soft")
+    with neaptide.fit(model, "5MiB"):
+        for _ in range(PROFILED):
+            model(rows(64)).sum().backward()
+        with pytest.raises(CannotFitError, match=r"cannot meet 5\.00 MiB") as caught:
+            model(rows(64))
+    assert caught.value.bound_bytes > elsewhere.nbytes
+
+
 def test_a_model_on_the_host_is_refused() -> None:
     with pytest.raises(ValueError, match="move it to a device"):
         neaptide.fit(perceptron(), "1GiB")

@@ -19,6 +19,9 @@ from neaptide.capture.cutting import Floats
 from neaptide.core.curve import Integers
 
 RING = 1 << 20  # records; an iteration has some thousands
+# From when a kernel could start until it does is the device's own time between two kernels, and part of the later one;
+# if it is longer, the kernel waited for something.
+LONGEST_GAP_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +81,24 @@ def times_from(
         return None
     op_at = [_aligned(recorded, op_of_kernel, run) for run in usable]
     rows = [_seen(run, at, ops, sms) for run, at in zip(usable, op_at, strict=True)]
-    seconds, host_seconds, scratch, fill = (np.median(column, axis=0) for column in zip(*rows, strict=True))
-    return LoggedTimes(op_at[-1], seconds, host_seconds, scratch.astype(np.int64), fill)
+    seconds, host_seconds, scratch, fill = zip(*rows, strict=True)
+    return LoggedTimes(
+        op_of_kernel=op_at[-1],
+        seconds=_typical(seconds),
+        host_seconds=_typical(host_seconds),
+        scratch_bytes=np.median(scratch, axis=0).astype(np.int64),
+        fill=np.median(fill, axis=0),
+    )
+
+
+def _typical(runs: Sequence[Floats]) -> Floats:
+    """The median of each op, all of them brought to the median of the runs' sums.
+
+    What disturbs an op now and then disturbs some ops in every run, and the medians of all would know nothing of it.
+    """
+    found = np.median(runs, axis=0)
+    total = found.sum()
+    return found * (np.median(np.sum(runs, axis=1)) / total) if total > 0 else found
 
 
 def _aligned(recorded: Sequence[str], op_of_kernel: Sequence[int], run: KernelRun) -> Integers:
@@ -96,8 +115,12 @@ def _aligned(recorded: Sequence[str], op_of_kernel: Sequence[int], run: KernelRu
 def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, Floats, Floats, Floats]:
     seconds, host_seconds, scratch, fill = np.zeros((4, ops))
     launched_before = run.kernels[0].launch_ns
+    ended: dict[int, int] = {}  # the kernel before, of each stream
     for kernel, op in zip(run.kernels, op_at.tolist(), strict=True):
-        length = (kernel.end_ns - kernel.start_ns) * 1e-9
+        free_ns = max(kernel.launch_ns, ended.get(kernel.stream, 0))
+        ended[kernel.stream] = kernel.end_ns
+        late = 0 <= kernel.start_ns - free_ns < LONGEST_GAP_NS
+        length = (kernel.end_ns - (free_ns if late else kernel.start_ns)) * 1e-9
         seconds[op] += length
         host_seconds[op] += (kernel.launch_ns - launched_before) * 1e-9
         launched_before = kernel.launch_ns

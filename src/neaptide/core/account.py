@@ -39,6 +39,7 @@ class Account:
     in_flight: int | None = None
     requests: list[int] = field(default_factory=list)
     serving: tuple[int, ...] = ()
+    shown: JobView | None = None  # the last view, unless something has changed since
 
     @property
     def profile(self) -> Profile:
@@ -60,8 +61,10 @@ class Account:
 
     def view(self, seen: Observation) -> JobView:
         """The job as a policy sees it, with what the engine sees of it now."""
-        job = self.job
-        return JobView(
+        shown, job = self.shown, self.job
+        if shown is not None and shown.position_ns == seen.position_ns and shown.held_bytes == seen.held_bytes:
+            return shown
+        self.shown = JobView(
             name=job.name,
             kind=job.kind,
             state=self.state,
@@ -90,3 +93,4 @@ class Account:
             serving=self.serving,
             deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
         )
+        return self.shown

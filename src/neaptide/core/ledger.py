@@ -67,6 +67,7 @@ class Ledger:
             self._apply_to(self._accounts[event.job], event)  # type: ignore[attr-defined]
 
     def _apply_to(self, account: Account, event: ev.Event) -> None:
+        account.shown = None
         match event:
             case ev.JobArrived():
                 account.arrived_ns = account.since_ns = event.at_ns
@@ -171,6 +172,7 @@ class Ledger:
         if isinstance(action, act.WakeAt):
             return
         account = self._accounts[action.job]  # type: ignore[attr-defined]
+        account.shown = None
         match action:
             case act.Admit():
                 account.lane, account.lane_since_ns = action.lane, now_ns

@@ -10,14 +10,15 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.trace import Kind, Trace
 from neaptide.core.units import format_bytes
 from neaptide.planning.apply import Summary
+from neaptide.planning.bounds import lower_bound
 from neaptide.planning.executor.compiling import compiled
 from neaptide.planning.executor.prediction import predicted
 from neaptide.planning.executor.program import Program
 from neaptide.planning.executor.recording import Recording
-from neaptide.planning.plan import Planner
+from neaptide.planning.plan import CannotFitError, Planner
 from neaptide.planning.planners import PLANNERS
 
-_ROUNDS = 4
+_ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,14 @@ def choose(
             refused[tensor] = "the program holds it too"
     target = budget_bytes - elsewhere
     lowest = trace.peak_bytes + elsewhere
-    for _ in range(_ROUNDS):
-        plan = plan_it(_without(trace, refused), target, device)
+    for tried in range(_ROUNDS):
+        open_to_planners = _without(trace, refused)
+        try:
+            plan = plan_it(open_to_planners, target, device)
+        except CannotFitError as error:
+            if tried:
+                break
+            raise error.beside(elsewhere) from None
         for waits in (False, True):
             program = compiled(trace, plan, recording, device, waits)
             chosen = Chosen(trace, program, predicted(trace, program.plan, device), elsewhere, dict(refused))
@@ -71,8 +78,9 @@ def choose(
                 return chosen
         lowest = min(lowest, chosen.peak_bytes)
         refused.update({refusal.tensor: refusal.reason for refusal in program.refused})
-        if not program.refused:  # the moments are coarser than the ops: aim lower
-            target -= chosen.peak_bytes - budget_bytes
+        if not program.refused:  # the moments are coarser than the ops: aim lower, and then by more and more
+            missed = (chosen.peak_bytes - budget_bytes) << max(tried - 1, 0)
+            target = max(target - missed, min(target, lower_bound(open_to_planners)))
     raise ValueError(
         f"the plans as they can be carried out here need {format_bytes(lowest)}, more than the budget of "
         f"{format_bytes(budget_bytes)}: give it more"

@@ -42,7 +42,7 @@ def fit(
     *,
     planner: str | Planner = "best",
     device: DeviceSpec | None = None,
-    timed: int = 1,
+    timed: int = 2,
 ) -> Run:
     """Train `model` in `budget` bytes of device memory: use it as a context around the training loop.
 

@@ -1,4 +1,4 @@
-"""RNNLM (Zaremba et al., 2014): a language model of two LSTM layers on the Penn Treebank.
+"""RNNLM (Zaremba et al., 2014): a language model of LSTM layers, two in the paper, on the Penn Treebank.
 
 Every batch starts from a zero state; the paper carries the state over, which costs no memory in an iteration.
 """
@@ -22,6 +22,7 @@ class Size:
     steps: int
     dropout: float
     vocabulary: int
+    layers: int = 2
 
 
 SIZES: dict[tuple[str, Scale], Size] = {
@@ -35,12 +36,12 @@ SIZES: dict[tuple[str, Scale], Size] = {
 
 
 class RNNLM(nn.Module):
-    """Embedding, two LSTM layers, and a score for each word of the vocabulary."""
+    """Embedding, LSTM layers, and a score for each word of the vocabulary."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.embedding = nn.Embedding(size.vocabulary, size.units)
-        self.lstm = nn.LSTM(size.units, size.units, num_layers=2, dropout=size.dropout, batch_first=True)
+        self.lstm = nn.LSTM(size.units, size.units, num_layers=size.layers, dropout=size.dropout, batch_first=True)
         self.dropout = nn.Dropout(size.dropout)
         self.classifier = nn.Linear(size.units, size.vocabulary)
 

@@ -93,8 +93,15 @@ class CannotFitError(ValueError):
             f"{planner} cannot meet {format_bytes(budget_bytes)}: it reaches {format_bytes(lowest_bytes)}, and no plan "
             f"can go below {format_bytes(bound_bytes)}"
         )
+        self.planner = planner
+        self.budget_bytes = budget_bytes
         self.lowest_bytes = lowest_bytes
         self.bound_bytes = bound_bytes
+
+    def beside(self, elsewhere_bytes: int) -> CannotFitError:
+        """The same, said of a budget that also has to hold what is no part of the trace."""
+        figures = (self.budget_bytes, self.lowest_bytes, self.bound_bytes)
+        return CannotFitError(self.planner, *(each + elsewhere_bytes for each in figures))
 
 
 class Planner(Protocol):

@@ -1,0 +1,155 @@
+"""A process of the planning benchmark: a network without a plan, in another way that saves memory, and under a plan.
+
+Every way starts from the same weights and the same random numbers, so that what they learn can be compared bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import neaptide.devices.soft  # noqa: F401
+from neaptide.fitting.link import link_bandwidth
+from neaptide.fitting.run import Run, fit
+from neaptide.models import feed
+from neaptide.models.attention import Style
+from neaptide.models.bert import BERT, masked_sentences, pretraining_loss
+from neaptide.models.bert import Size as BertSize
+from neaptide.models.gpt import GPT, gelu
+from neaptide.models.resnet import ResNet
+from neaptide.models.rnnlm import RNNLM
+from neaptide.models.rnnlm import Size as LstmSize
+from neaptide.models.unet import UNet, segments
+from neaptide.models.vgg import STAGES, VGG
+from neaptide.models.zoo import Recipe, adam
+
+# At the depth of the paper, but for BERT and GPT-2 of half of it, and smaller in all else.
+_BERT = BertSize(6, 128, 4, vocabulary=500, positions=64, length=64, masked=8)
+_GPT = Style(width=128, heads=4, hidden=512, activation=gelu, norm_first=True)
+_LSTM = LstmSize(96, 24, 0.5, 200, layers=8)
+NETWORKS = {
+    "ResNet-50": Recipe(partial(ResNet, 50, (3, 4, 6, 3), 16, 10), feed.images(96, 10), feed.cross_entropy, 32),
+    "VGG-16": Recipe(partial(VGG, STAGES["vgg16"], 16, 256, 64, 10), feed.images(64, 10), feed.cross_entropy, 32),
+    "BERT": Recipe(partial(BERT, _BERT), masked_sentences(_BERT), pretraining_loss, 16, adam),
+    "GPT-2": Recipe(partial(GPT, 500, 64, 6, _GPT), feed.tokens(64, 500), feed.cross_entropy, 16, adam),
+    "U-Net": Recipe(partial(UNet, 4, 16), segments(204, 20), F.cross_entropy, 4),
+    "LSTM": Recipe(partial(RNNLM, _LSTM), feed.tokens(24, 200), feed.cross_entropy, 64),
+}
+SETTLING, TIMED = 8, 10  # iterations; a plan is there after the first
+Around = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Some iterations of a new network in one way."""
+
+    seconds: float  # of the median iteration
+    peak_bytes: int
+    persistent_bytes: int
+    digest: str
+    run: Run | None
+
+
+def phase(name: str, way: str, layout: torch.memory_format, budget_bytes: int = 0) -> Phase:
+    """Train from the beginning."""
+    recipe = NETWORKS[name]
+    torch.manual_seed(0)
+    module = recipe.module().to("soft", memory_format=layout)
+    inputs = [tensor.to("soft") for tensor in recipe.sample(recipe.batch)]
+    inputs = [each.to(memory_format=layout) if each.dim() == 4 else each for each in inputs]
+    optimizer = recipe.optimizer(module.parameters())
+    model, around = _changed(module, way)
+    fitted = fit(module, budget_bytes) if way == "plan" else None
+    times = []
+    with fitted or nullcontext():
+        for index in range(SETTLING + TIMED):
+            if index == SETTLING:
+                torch.soft.synchronize()
+                torch.soft.reset_peak_memory_stats()
+            started = perf_counter()
+            optimizer.zero_grad(set_to_none=True)
+            with around():
+                loss = recipe.criterion(model(*inputs[:-1]), inputs[-1])
+            loss.backward()
+            optimizer.step()
+            torch.soft.synchronize()
+            times.append(perf_counter() - started)
+    del loss
+    peak = fitted.measured_peak_bytes if fitted is not None else torch.soft.max_memory_allocated()
+    assert peak is not None
+    digest = sha256()
+    for parameter in module.parameters():
+        digest.update(parameter.detach().cpu().numpy().tobytes())
+    optimizer.zero_grad(set_to_none=True)
+    return Phase(
+        seconds=median(times[SETTLING:]),
+        peak_bytes=peak,
+        persistent_bytes=torch.soft.memory_allocated(),
+        digest=digest.hexdigest(),
+        run=fitted,
+    )
+
+
+def _changed(module: nn.Module, way: str) -> tuple[Any, Around]:
+    if way == "checkpoint":
+        _checkpoint_blocks(module)
+    if way == "compile":
+        torch._functorch.config.activation_memory_budget = 0.5
+        return torch.compile(module, backend="aot_eager_decomp_partition"), nullcontext
+    if way == "offload":
+        return module, partial(torch.autograd.graph.save_on_cpu, pin_memory=True)
+    return module, nullcontext
+
+
+def _checkpoint_blocks(model: nn.Module) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    for block in model.modules():
+        if type(block).__name__ == "Block":
+            forward = block.forward
+            block.forward = lambda x, forward=forward: checkpoint(forward, x, use_reentrant=False)  # type: ignore[method-assign]
+
+
+def main(name: str, way: str, share: str = "1") -> dict[str, Any]:
+    """The other way before and after a plan with a share of its peak; if it is `plain`, of its ephemeral bytes."""
+    # With the channels last, convolutions need no copies in a layout of their own; the compiler does not run with it.
+    layout = torch.contiguous_format if way == "compile" else torch.channels_last
+    before = phase(name, way, layout)
+    budget = round(before.peak_bytes * float(share))
+    if way == "plain":
+        budget = round(before.persistent_bytes + float(share) * (before.peak_bytes - before.persistent_bytes))
+    try:
+        ours = phase(name, "plan", layout, budget)
+    except ValueError as error:  # of the planner, or what it plans cannot be carried out
+        return {"cannot": str(error)}
+    after = phase(name, way, layout)
+    theirs = (before.seconds + after.seconds) / 2
+    run = ours.run
+    assert run is not None
+    return {
+        "peak_bytes": ours.peak_bytes,
+        "budget_bytes": budget,
+        "predicted_peak_bytes": run.predicted_peak_bytes,
+        "seconds": ours.seconds,
+        "predicted_seconds": run.predicted_seconds,
+        "their_seconds": theirs,
+        "identical": before.digest == ours.digest == after.digest,
+        # Whether the link could carry what has to leave in half of an iteration, and back in the other half.
+        "can_hide": (before.peak_bytes - budget) / link_bandwidth(torch.device("soft")) <= theirs / 2,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))
