@@ -1,4 +1,4 @@
-"""Jobs of the zoo under a daemon of their own, for as long as a benchmark wants."""
+"""Jobs under a daemon of their own, for as long as a benchmark wants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from neaptide.live.paths import RuntimePaths
 from neaptide.live.protocol import JobStatus, Status, StatusRequest
 from neaptide.live.starting import start_daemon, stop_daemon
 
-_JOB = Path(__file__).parent / "_live_job.py"
+_ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
 _UNLIMITED = 16 << 30
 _PATIENCE_SECONDS = 120.0
 _WARM_SECONDS = 0.5
@@ -31,15 +31,11 @@ _WARM_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A job: a network of the zoo and the SMs that its kernels may use; None for all."""
+    """A job: a network of `_networks`, or a tiny one of the zoo, and the SMs that its kernels may use; None for all."""
 
-    model: str
-    scale: str
+    network: str
     batch: int
     sms: int | None
-
-    def __str__(self) -> str:
-        return f"{self.model} {self.scale}" + (" narrow" if self.sms == 1 else "")
 
 
 def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tuple[int, int]]]:
@@ -162,12 +158,12 @@ def _jobs(
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     processes = []
     for index, load in enumerate(loads):
-        words = [load.model, load.scale, str(load.batch), str(folder), f"job{index}", "yes" if logged else "no"]
-        command = JobCommand(name=f"job{index}", command=(sys.executable, str(_JOB), *words))
+        words = [load.network, str(load.batch), str(folder), f"job{index}", "yes" if logged else "no"]
+        command = JobCommand(name=f"job{index}", command=(sys.executable, "-m", "benchmarks._live_job", *words))
         environment = environment_of(command, DeviceSettings(sms=load.sms, cuda_as_soft=False), paths)
         with (folder / f"job{index}.log").open("wb") as output:
             processes.append(
-                subprocess.Popen(command.command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+                subprocess.Popen(command.command, cwd=_ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
             )
     try:
         yield processes

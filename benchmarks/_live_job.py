@@ -1,4 +1,4 @@
-"""A job for the benchmarks of live sharing: trains a network of the zoo until a file says stop, and writes down when.
+"""A job for the benchmarks of live sharing: trains a network until a file says stop, and writes down when.
 
 Lines of its output file: the time at which each iteration was launched, in nanoseconds of the machine's clock; with a
 kernel log, when the device began and ended it.
@@ -7,39 +7,47 @@ kernel log, when the device began and ended it.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from time import monotonic_ns
 
 import torch
+from benchmarks._networks import NETWORKS, to_device
 
 import neaptide.devices.soft  # noqa: F401
-from neaptide.models import build
+from neaptide.models.zoo import recipe
 
 LOGGED = 1 << 18  # kernels
 BATCHES = 4  # drawn in advance: here a host that makes batches takes time from the device's cores, as no GPU's does
 
 
-def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str) -> None:
+def main(network: str, batch: str, folder: str, name: str, logged: str) -> None:
     """Train."""
     torch.manual_seed(0)
-    work = build(model, batch=int(batch), scale=scale, device="soft")  # type: ignore[arg-type]
-    batches = cycle([work.sample(work.batch) for _ in range(BATCHES)])
-    work = replace(work, sample=lambda _: next(batches))
+    chosen = NETWORKS[network] if network in NETWORKS else recipe(network, "tiny")
+    model = chosen.module().to("soft", memory_format=torch.channels_last)
+    optimizer = chosen.optimizer(model.parameters())
+    batches = cycle([chosen.sample(int(batch)) for _ in range(BATCHES)])
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        *inputs, target = to_device(next(batches))
+        chosen.criterion(model(*inputs), target).backward()
+        optimizer.step()
+
     stop, start = Path(folder) / "stop", Path(folder) / "start"
     while not stop.exists() and not start.exists():
-        work.step()
+        step()
     if logged == "yes":
         torch.soft.synchronize()
         begun: list[int] = []  # kernels launched before an iteration, and at its end: as its permit sees it
         ended: list[int] = []
-        work.model.register_forward_pre_hook(lambda *_: begun.append(torch.soft.launched() - before))
-        work.optimizer.register_step_post_hook(lambda *_: ended.append(torch.soft.launched() - before))
+        model.register_forward_pre_hook(lambda *_: begun.append(torch.soft.launched() - before))
+        optimizer.register_step_post_hook(lambda *_: ended.append(torch.soft.launched() - before))
         with torch.soft.log_kernels(LOGGED):
             before = torch.soft.launched()
             while not stop.exists() and (not ended or ended[-1] < LOGGED // 2):
-                work.step()
+                step()
             torch.soft.synchronize()
         log = torch.soft.kernel_log()
         rows = [f"{log[first].start_ns} {log[end - 1].end_ns}" for first, end in zip(begun, ended, strict=True)]
@@ -47,7 +55,7 @@ def main(model: str, scale: str, batch: str, folder: str, name: str, logged: str
         return
     with (Path(folder) / f"{name}.times").open("w", buffering=1) as times:
         while not stop.exists():
-            work.step()
+            step()
             times.write(f"{monotonic_ns()}\n")
 
 

@@ -17,36 +17,13 @@ from time import perf_counter
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+from benchmarks._networks import NETWORKS, to_device
 from torch import nn
 
 import neaptide.devices.soft  # noqa: F401
 from neaptide.fitting.link import link_bandwidth
 from neaptide.fitting.run import Run, fit
-from neaptide.models import feed
-from neaptide.models.attention import Style
-from neaptide.models.bert import BERT, masked_sentences, pretraining_loss
-from neaptide.models.bert import Size as BertSize
-from neaptide.models.gpt import GPT, gelu
-from neaptide.models.resnet import ResNet
-from neaptide.models.rnnlm import RNNLM
-from neaptide.models.rnnlm import Size as LstmSize
-from neaptide.models.unet import UNet, segments
-from neaptide.models.vgg import STAGES, VGG
-from neaptide.models.zoo import Recipe, adam
 
-# At the depth of the paper, but for BERT and GPT-2 of half of it, and smaller in all else.
-_BERT = BertSize(6, 128, 4, vocabulary=500, positions=64, length=64, masked=8)
-_GPT = Style(width=128, heads=4, hidden=512, activation=gelu, norm_first=True)
-_LSTM = LstmSize(96, 24, 0.5, 200, layers=8)
-NETWORKS = {
-    "ResNet-50": Recipe(partial(ResNet, 50, (3, 4, 6, 3), 16, 10), feed.images(96, 10), feed.cross_entropy, 32),
-    "VGG-16": Recipe(partial(VGG, STAGES["vgg16"], 16, 256, 64, 10), feed.images(64, 10), feed.cross_entropy, 32),
-    "BERT": Recipe(partial(BERT, _BERT), masked_sentences(_BERT), pretraining_loss, 16, adam),
-    "GPT-2": Recipe(partial(GPT, 500, 64, 6, _GPT), feed.tokens(64, 500), feed.cross_entropy, 16, adam),
-    "U-Net": Recipe(partial(UNet, 4, 16), segments(204, 20), F.cross_entropy, 4),
-    "LSTM": Recipe(partial(RNNLM, _LSTM), feed.tokens(24, 200), feed.cross_entropy, 64),
-}
 SETTLING, TIMED = 8, 10  # iterations; a plan is there after the first
 Around = Callable[[], AbstractContextManager[object]]
 
@@ -67,8 +44,7 @@ def phase(name: str, way: str, layout: torch.memory_format, budget_bytes: int = 
     recipe = NETWORKS[name]
     torch.manual_seed(0)
     module = recipe.module().to("soft", memory_format=layout)
-    inputs = [tensor.to("soft") for tensor in recipe.sample(recipe.batch)]
-    inputs = [each.to(memory_format=layout) if each.dim() == 4 else each for each in inputs]
+    inputs = to_device(recipe.sample(recipe.batch), layout)
     optimizer = recipe.optimizer(module.parameters())
     model, around = _changed(module, way)
     fitted = fit(module, budget_bytes) if way == "plan" else None

@@ -15,18 +15,15 @@ SHARE = 0.65
 SECONDS = 4.0
 ROUNDS = 4
 # Of sizes with which no job alone needs more than the budget, and chunks of 2 MiB are a small part of it.
-NARROW_GPT = Load("gpt2", "tiny", 128, 1)
-SMALLER_GPT = Load("gpt2", "tiny", 96, 1)
-NARROW_RESNET = Load("resnet18", "tiny", 960, 1)
-NARROW_TRANSFORMER = Load("transformer", "tiny", 256, 1)
-FULL_GPT = Load("gpt2", "tiny", 128, None)
-FULL_TRANSFORMER = Load("transformer", "tiny", 256, None)
+NARROW_GPT, NARROW_BERT, NARROW_RESNET = Load("GPT-2", 48, 1), Load("BERT", 40, 1), Load("ResNet-50", 48, 1)
+FULL_GPT, FULL_RESNET = Load("GPT-2", 48, None), Load("ResNet-50", 48, None)
 SETS = {
-    "identical, do not fill the device": (NARROW_GPT, NARROW_GPT),
-    "different, do not fill the device": (NARROW_RESNET, SMALLER_GPT),
-    "three, do not fill the device": (NARROW_RESNET, SMALLER_GPT, NARROW_TRANSFORMER),
-    "identical, fill the device": (FULL_GPT, FULL_GPT),
-    "different, fill the device": (FULL_GPT, FULL_TRANSFORMER),
+    "two GPT-2, do not fill the device": (NARROW_GPT, NARROW_GPT),
+    "BERT and GPT-2, do not fill the device": (NARROW_BERT, NARROW_GPT),
+    "ResNet-50 and GPT-2, do not fill the device": (NARROW_RESNET, NARROW_GPT),
+    "ResNet-50, BERT and GPT-2, do not fill the device": (NARROW_RESNET, NARROW_BERT, NARROW_GPT),
+    "two GPT-2, fill the device": (FULL_GPT, FULL_GPT),
+    "ResNet-50 and GPT-2, fill the device": (FULL_RESNET, FULL_GPT),
 }
 
 

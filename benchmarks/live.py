@@ -14,6 +14,7 @@ from dataclasses import replace
 from statistics import median
 
 from benchmarks._live import Load, in_turn, together
+from benchmarks.colocate import FULL_GPT, NARROW_GPT, NARROW_RESNET
 
 from neaptide.core.device import find_device
 from neaptide.core.job import Job
@@ -27,14 +28,10 @@ SHARE = 0.65  # the budget's, of the sum of peaks
 SECONDS = 4.0
 ROUNDS = 4
 SPAN_SECONDS = 60.0
-NARROW_GPT = Load("gpt2", "tiny", 128, 1)
-SMALLER_GPT = Load("gpt2", "tiny", 96, 1)
-NARROW_RESNET = Load("resnet18", "tiny", 960, 1)
-FULL_GPT = Load("gpt2", "tiny", 128, None)
 SETS = {
-    "two narrow GPTs": (NARROW_GPT, NARROW_GPT),
-    "a narrow ResNet and a narrow GPT": (NARROW_RESNET, SMALLER_GPT),
-    "two GPTs that fill the device": (FULL_GPT, FULL_GPT),
+    "two narrow GPT-2": (NARROW_GPT, NARROW_GPT),
+    "a narrow ResNet-50 and a narrow GPT-2": (NARROW_RESNET, NARROW_GPT),
+    "two GPT-2 that fill the device": (FULL_GPT, FULL_GPT),
 }
 
 

@@ -30,7 +30,7 @@ WITH_BLOCKS = ("ResNet-50", "BERT", "GPT-2")
 SHARES = (1.0, 0.75, 0.5, 0.35)
 PLANNED = (("bert-large", 32), ("resnet152", 32))
 ROUNDS = 3
-_RUN = Path(__file__).parent / "_plan_run.py"
+_ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
 
 
 def figures() -> Iterator[Figure]:
@@ -83,10 +83,10 @@ class _CannotError(Exception):
 
 
 def _run(*arguments: object) -> dict[str, Any]:
-    words = [sys.executable, str(_RUN), *map(str, arguments)]
+    words = [sys.executable, "-m", "benchmarks._plan_run", *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, **ONE_SM, "NEAPTIDE_SOFT_BOARD": f"{folder}/board"}
-        run = subprocess.run(words, capture_output=True, text=True, env=environment)
+        run = subprocess.run(words, capture_output=True, text=True, cwd=_ROOT, env=environment)
     if run.returncode != 0:
         raise RuntimeError(run.stderr)
     result: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])

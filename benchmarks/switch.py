@@ -11,7 +11,7 @@ from benchmarks._live import Load, spans_of
 from neaptide.reporting.bench import Figure
 
 # An iteration of some milliseconds: the switch, not the work, is what is looked at.
-LOAD = Load("vae", "tiny", 64, 1)
+LOAD = Load("vae", 64, 1)
 RESIDENT = (2, 8, 32)
 SECONDS = 8.0
 

@@ -81,6 +81,18 @@ def test_an_op_begins_when_the_device_is_free_for_it() -> None:
     assert np.allclose(found.seconds, [100e-9, 50e-9, 20e-9])
 
 
+def test_the_hosts_wait_for_the_device_is_not_its_work() -> None:
+    run = KernelRun([
+        _Kernel("aten::mm", 0, 0, 800),
+        _Kernel("aten::mm", 10, 800, 1000),
+        _Kernel("aten::copy_", 1040, 1040, 1050),  # the host had to wait until its memory could be read
+        _Kernel("aten::add", 1100, 1100, 1110),  # the device waited for the host
+    ])  # fmt: skip
+    found = times_from(run.names, [0, 1, 2, 3], 4, [run], sms=1)
+    assert found is not None
+    assert np.allclose(found.host_seconds, [0, 10e-9, 40e-9, 60e-9])
+
+
 def test_ops_sum_up_to_a_run_that_is_disturbed_as_runs_are() -> None:
     def run(*lengths: int) -> KernelRun:
         ends = np.cumsum(lengths).tolist()

@@ -22,6 +22,8 @@ RING = 1 << 20  # records; an iteration has some thousands
 # From when a kernel could start until it does is the device's own time between two kernels, and part of the later one;
 # if it is longer, the kernel waited for something.
 LONGEST_GAP_NS = 1_000_000
+# A host that launches so soon after the device's last kernel, of the time since its own last launch, has waited for it.
+WAITED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +118,29 @@ def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, 
     seconds, host_seconds, scratch, fill = np.zeros((4, ops))
     launched_before = run.kernels[0].launch_ns
     ended: dict[int, int] = {}  # the kernel before, of each stream
+    idle_from_ns = 0  # when all kernels before had ended
     for kernel, op in zip(run.kernels, op_at.tolist(), strict=True):
         free_ns = max(kernel.launch_ns, ended.get(kernel.stream, 0))
         ended[kernel.stream] = kernel.end_ns
         late = 0 <= kernel.start_ns - free_ns < LONGEST_GAP_NS
         length = (kernel.end_ns - (free_ns if late else kernel.start_ns)) * 1e-9
         seconds[op] += length
-        host_seconds[op] += (kernel.launch_ns - launched_before) * 1e-9
-        launched_before = kernel.launch_ns
+        host_seconds[op] += _host_ns(launched_before, kernel.launch_ns, idle_from_ns) * 1e-9
+        launched_before, idle_from_ns = kernel.launch_ns, max(idle_from_ns, kernel.end_ns)
         scratch[op] = max(scratch[op], kernel.scratch_bytes)
         fill[op] += length * kernel.width / sms
     fill = np.divide(fill, seconds, out=np.zeros(ops), where=seconds > 0)
     return seconds, host_seconds, scratch, fill
+
+
+def _host_ns(before_ns: int, launch_ns: int, idle_from_ns: int) -> int:
+    """The host's own time between two launches: without its wait, if it waited until the device had nothing to do.
+
+    As it does for a copy of its memory. Then the device was busy for nearly all of the time.
+    """
+    since_ns = launch_ns - idle_from_ns
+    waited = before_ns < idle_from_ns and 0 <= since_ns < (launch_ns - before_ns) * WAITED_SHARE
+    return since_ns if waited else launch_ns - before_ns
 
 
 def _plain(name: str) -> str:

@@ -35,11 +35,11 @@ class Neaptide(Policy):
        which these have on the device can end, too (slack.py).
     5. Staggering. The others start by rank, each after the smallest delay with which all curves fit the budget less the
        ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, fitting.py), and only if it pays:
-       - where there are more than two such jobs, while all that run ask for at most `width` of the device, or while the
-         device gains at least `gain` of the job's speed alone: jobs that ask for u of it and share it with others that
-         ask for U run at 1 / (1 + U) of their speed, so that it gains (1 - u) / (1 + U). Thus small jobs run all at
-         once, larger ones by twos, and two that fill it by turns, shortest first, since sharing would then only make
-         the shorter one later;
+       - where there are more than two such jobs, or no room for the peaks of two, while all that run ask for at most
+         `width` of the device, or while the device gains at least `gain` of the job's speed alone: jobs that ask for u
+         of it and share it with others that ask for U run at 1 / (1 + U) of their speed, so that it gains
+         (1 - u) / (1 + U). Thus small jobs run all at once, larger ones by twos, and two that fill it by turns,
+         shortest first, since sharing would then only make the shorter one later;
        - beside a single one, when the peaks of both fit together (else memory keeps them apart): only if running
          together was not clearly slower than taking turns when it was last measured, 1 / slowdown of the one + 1 /
          slowdown of the other >= `worth_sharing`, tried again every `try_again` iterations; and, for the first
@@ -129,7 +129,8 @@ class Neaptide(Policy):
         def pays(job: JobView, beside: Sequence[JobView]) -> bool:
             if len(beside) not in asked:
                 asked[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
-            if crowd and not self._room_beside(asked[len(beside)], job.profile.utilisation):
+            narrow = crowd or self._apart(job, beside, free_bytes)
+            if narrow and not self._room_beside(asked[len(beside)], job.profile.utilisation):
                 return False
             return self._pays_beside_one(job, beside, free_bytes)
 
@@ -147,12 +148,16 @@ class Neaptide(Policy):
     def _room_beside(self, asked: float, own: float) -> bool:
         return asked + own <= self.width or (1 - own) / (1 + asked) >= self.gain
 
+    def _apart(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
+        """Whether there is no room for their peaks together."""
+        return sum(each.profile.ephemeral_bytes for each in (job, *beside)) > free_bytes
+
     def _pays_beside_one(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
         beside = [other for other in beside if other.deadline_ns is None]
         if len(beside) != 1:
             return True
         other = beside[0]
-        if job.profile.ephemeral_bytes + other.profile.ephemeral_bytes > free_bytes:
+        if self._apart(job, beside, free_bytes):
             return True  # memory keeps them apart, and what slowed them down may not have been the other's work
         first_in_step = job.iterations_done == 0 and in_step(job, other)
         return not first_in_step and not self._hurts(job, other)

@@ -87,6 +87,15 @@ def test_slowness_for_want_of_memory_is_no_reason_to_take_turns() -> None:
     assert decide(view(running, job("b", OTHER, beside={"a": 2.5}, iterations_done=5), budget=119)) == [Start("b")]
 
 
+def test_two_that_fill_the_device_take_turns_where_their_peaks_do_not_fit_together() -> None:
+    def seen(utilisation: float, budget: int) -> View:
+        profiles = [tide(20, 40, 60, 40, 20, step_ns=MS, name=name, utilisation=utilisation) for name in "ab"]
+        return view(job("a", profiles[0], state=RUNNING, position_ns=2 * MS), job("b", profiles[1]), budget=budget)
+
+    assert decide(seen(0.97, budget=80)) == []
+    assert decide(seen(0.97, budget=200)) == decide(seen(0.9, budget=80)) == [Start("b")]
+
+
 def test_two_equal_jobs_do_not_begin_in_step() -> None:
     assert decide(view(job("a", TIDE), job("b", TIDE), budget=200)) == [Start("a")]
     running = job("a", TIDE, state=RUNNING, position_ns=TIDE.forward_ns)
