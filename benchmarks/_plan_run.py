@@ -118,6 +118,7 @@ def main(name: str, way: str, share: str = "1") -> dict[str, Any]:
         "peak_bytes": ours.peak_bytes,
         "budget_bytes": budget,
         "predicted_peak_bytes": run.predicted_peak_bytes,
+        "profiled_peak_bytes": run.profiled_peak_bytes,
         "seconds": ours.seconds,
         "predicted_seconds": run.predicted_seconds,
         "their_seconds": theirs,

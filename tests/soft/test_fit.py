@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import neaptide
+from neaptide.core.device import find_device
 from neaptide.models import build
+from neaptide.planning.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError
 from neaptide.planning.planners import best
 from soft_plans import PROFILED, planner, same, train
@@ -172,6 +174,21 @@ def test_the_budget_is_kept() -> None:
     assert run.measured_peak_bytes is not None
     assert run.predicted_peak_bytes <= budget
     assert run.measured_peak_bytes == pytest.approx(run.predicted_peak_bytes, rel=0.02)
+
+
+def test_profiling_needs_little_more_than_any_plan_and_finds_the_trace() -> None:
+    torch.manual_seed(3)
+    work = build("gpt2", batch=8, scale="tiny", device="soft")
+    before = torch.soft.memory_allocated()
+    device = find_device("soft")  # measuring it takes some memory, too
+    with neaptide.fit(work.model, "1GiB", planner="liveness", device=device) as run:
+        for _ in range(PROFILED + 3):
+            work.step()
+    assert run.trace is not None
+    assert run.profiled_peak_bytes is not None
+    assert run.measured_peak_bytes == pytest.approx(run.trace.peak_bytes + run.chosen.elsewhere_bytes, rel=0.01)
+    assert run.profiled_peak_bytes < before + 1.2 * lower_bound(run.trace)
+    assert lower_bound(run.trace) < run.trace.peak_bytes / 2
 
 
 def test_a_budget_that_no_plan_meets_is_refused_with_both_figures() -> None:

@@ -6,7 +6,7 @@ the same ones. So the kernels of the two runs are aligned by name and order, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -46,10 +46,22 @@ class KernelRun:
 
     kernels: list[Any] = field(default_factory=list)
     complete: bool = True  # none fell out of the log
+    waited_ns: list[int] | None = None  # of each: when all that was left out before it had ended
 
     @property
     def names(self) -> list[str]:
         return [_plain(kernel.name) for kernel in self.kernels]
+
+    def without(self, streams: Collection[int]) -> KernelRun:
+        """The same without the kernels of some streams, for which the others wait."""
+        kernels, waited_ns, last_ns = [], [], 0
+        for kernel in self.kernels:
+            if kernel.stream in streams:
+                last_ns = max(last_ns, kernel.end_ns)
+            else:
+                kernels.append(kernel)
+                waited_ns.append(last_ns)
+        return KernelRun(kernels, self.complete, waited_ns)
 
 
 def kernel_module(device: torch.device) -> Any | None:
@@ -119,8 +131,9 @@ def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, 
     launched_before = run.kernels[0].launch_ns
     ended: dict[int, int] = {}  # the kernel before, of each stream
     idle_from_ns = 0  # when all kernels before had ended
-    for kernel, op in zip(run.kernels, op_at.tolist(), strict=True):
-        free_ns = max(kernel.launch_ns, ended.get(kernel.stream, 0))
+    waited_ns = run.waited_ns or [0] * len(run.kernels)
+    for kernel, op, waited in zip(run.kernels, op_at.tolist(), waited_ns, strict=True):
+        free_ns = max(kernel.launch_ns, ended.get(kernel.stream, 0), waited)
         ended[kernel.stream] = kernel.end_ns
         late = 0 <= kernel.start_ns - free_ns < LONGEST_GAP_NS
         length = (kernel.end_ns - (free_ns if late else kernel.start_ns)) * 1e-9

@@ -7,8 +7,8 @@ known which optimizer closes one, and what a step leaves behind for the next to 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
@@ -188,6 +188,11 @@ class Recorder(TorchDispatchMode):
         number = len(self.log.storages)
         born = self._clock if kernel is None else kernel
         self.log.storages.append(Storage(size, layout_of(tensor), born, label=self._path, strides=tensor.stride()))
+        self._watch(number, storage)
+        return number
+
+    def _watch(self, number: int, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
 
         def died(_: object) -> None:
             entry = self._alive.get(key)
@@ -196,7 +201,25 @@ class Recorder(TorchDispatchMode):
                 self.log.storages[number].died = self._clock - 1
 
         self._alive[key] = (number, weakref.ref(storage, died))
-        return number
+
+    # For who moves storages behind the program's back
+
+    def _stop_watching(self, holder: Tensor) -> None:
+        """Its storage leaves; for the log it is still there."""
+        self._alive.pop(holder.untyped_storage()._cdata, None)
+
+    def _watch_again(self, number: int, holder: Tensor) -> None:
+        """It is back, in another storage."""
+        self._watch(number, holder.untyped_storage())
+
+    @contextmanager
+    def _silence(self) -> Iterator[None]:
+        """What is called inside is not the program's."""
+        before, self._quiet = self._quiet, True
+        try:
+            yield
+        finally:
+            self._quiet = before
 
     def _is_whole(self, tensor: Tensor, number: int | None) -> bool:
         if number is None:
@@ -225,11 +248,8 @@ class Recorder(TorchDispatchMode):
         number = self._storage(tensor)
         if number is not None:
             self.log.storages[number].saved = True
-        self._quiet = True
-        try:
+        with self._silence():
             return tensor.detach()  # the tensor itself would hold its own node in a cycle
-        finally:
-            self._quiet = False
 
     def _unpack(self, packed: Any) -> Tensor:
         tensor: Tensor = packed

@@ -7,7 +7,7 @@ nothing more is needed.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,11 +56,13 @@ class Session:
         cut_at_low_point: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
         kernels: Any | None = None,
-        recorder: type[Recorder] = Recorder,
+        recorder: Callable[..., Recorder] = Recorder,
+        others: Collection[int] = (),
     ) -> None:
         self._device = device
         # Whoever knows a better module than the one of the device's name says so: `cuda` may name another device.
         self._kernels = kernels or kernel_module(device)
+        self._others = others  # streams whose kernels are not the program's
         self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
         # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
         # where the device keeps a log of its kernels, that gives both.
@@ -172,14 +174,16 @@ class Session:
         at = max(i for i, mark in enumerate(self._marks) if mark <= start)
         base, following = self._marks[at], self._marks[min(at + 1, len(self._marks) - 1)]
         names, op_of_kernel = [], []
-        recorded, before = self._recorded_kernels.names, 0
+        recorded, before = self._recorded_kernels, 0
         for (_, op), launched in zip(log.calls, log.launched, strict=True):
             until = launched - self._launched_before
             if base <= op < following:
-                names += recorded[before:until]
-                op_of_kernel += [op - base] * (until - before)
+                own = KernelRun(recorded.kernels[before:until]).without(self._others).names
+                names += own
+                op_of_kernel += [op - base] * len(own)
             before = until
-        found = times_from(names, op_of_kernel, following - base, self._runs, self._sms())
+        runs = [run.without(self._others) for run in self._runs]
+        found = times_from(names, op_of_kernel, following - base, runs, self._sms())
         if found is None:
             seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
             return Times(seconds, np.zeros(end - start), np.zeros(end - start, dtype=np.int64))

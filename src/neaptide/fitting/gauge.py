@@ -23,14 +23,19 @@ class Gauge:
         """Bytes in live blocks, now."""
         return int(self._module.memory_allocated())
 
-    def mark(self, measured: bool) -> None:
-        """An iteration ends here and another begins; `measured` says whether the one that ends counts."""
+    def mark(self, measured: bool) -> int:
+        """An iteration ends here and another begins; `measured` says whether the one that ends counts.
+
+        The peak since the last mark.
+        """
+        peak = int(self._module.max_memory_allocated())
         if measured:
-            self.peak_bytes = max(self.peak_bytes or 0, int(self._module.max_memory_allocated()))
+            self.peak_bytes = max(self.peak_bytes or 0, peak)
         self._module.reset_peak_memory_stats()
         event = torch.Event(self._device, enable_timing=True)
         event.record(torch.accelerator.current_stream(self._device))
         self._events = [*self._events[-_LAST:], (event, measured)]
+        return peak
 
     @property
     def seconds(self) -> float | None:

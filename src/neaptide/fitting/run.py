@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,22 +19,11 @@ from neaptide.core.units import parse_bytes
 from neaptide.fitting.choosing import Chosen, choose
 from neaptide.fitting.gauge import Gauge
 from neaptide.fitting.link import spec_of
+from neaptide.fitting.relief import Relief, Relieved
 from neaptide.fitting.report import described
 from neaptide.fitting.tape import Tape, persistent_tensors
-from neaptide.planning.executor.program import Program
 from neaptide.planning.executor.runner import Runner
 from neaptide.planning.plan import Plan, Planner
-
-_NOTHING = Program(
-    plan=Plan(planner="none"),
-    refused=(),
-    saves=(),
-    steps={},
-    chains={},
-    recorded=frozenset(),
-    bytes_of={},
-    persistent={},
-)
 
 
 def fit(
@@ -46,8 +36,9 @@ def fit(
 ) -> Run:
     """Train `model` in `budget` bytes of device memory: use it as a context around the training loop.
 
-    The first iterations are profiled and need the memory that they need; then a plan is made and carried out. An
-    iteration begins when the model is called after a backward pass. `device` is measured unless it is given.
+    The first iterations are profiled, and what they save waits on the host where they would need more; then a plan is
+    made and carried out. An iteration begins when the model is called after a backward pass. `device` is measured
+    unless it is given.
     """
     return Run(model, parse_bytes(budget) if isinstance(budget, str) else budget, planner, device, timed)
 
@@ -68,11 +59,13 @@ class Run:
         self.model, self.budget_bytes = model, budget_bytes
         self.device = parameter.device
         self.replans = 0
+        self.profiled_peak_bytes: int | None = None  # of the iterations that were profiled
         self.chosen: Chosen | None = None
         self._planner, self._spec, self._timed = planner, spec, timed
         self._gauge = Gauge(self.device)
         self._session: Session | None = None
-        self._runner: Runner | None = None
+        self._relieved: Relieved | None = None  # while iterations are timed
+        self._runner: Runner | None = None  # while a plan is carried out
         self._depth = 0
         self._stack = ExitStack()  # for the whole run
         self._phase = ExitStack()  # for profiling, or for a plan
@@ -135,9 +128,12 @@ class Run:
 
     def _start_profiling(self) -> None:
         self._phase.close()
-        self._runner = None
-        self._session = Session(self.device, timed=self._timed, recorder=Tape)
+        self._runner = self._relieved = None
+        self._relief = Relief(self.device)
+        streams = self._relief.copier.stream_ids
+        self._session = Session(self.device, timed=self._timed, recorder=partial(Tape, self._relief), others=streams)
         self._phase.enter_context(watching(self))
+        self._gauge.mark(measured=False)
         self._asked = True
 
     def enter_module(self, module: nn.Module, args: Any) -> None:
@@ -166,7 +162,7 @@ class Run:
         session = self._session
         assert session is not None
         assert isinstance(session.recorder, Tape)
-        if not (self._asked or session.recorder.asked or (self._runner is not None and self._runner.asked)):
+        if not (self._asked or session.recorder.asked or (self._relieved is not None and self._relieved.asked)):
             return
         self._asked = False
         if not session.advance():
@@ -175,9 +171,9 @@ class Run:
         if session.recording:
             session.recorder.begin(self.model)
             return
-        if self._runner is None:  # hooks as they will be, so that the times are those of a run with hooks
-            self._runner = self._phase.enter_context(Runner(_NOTHING, self.device, {}))
-        self._runner.begin()
+        if self._relieved is None:
+            self._relieved = self._phase.enter_context(Relieved(self.device, self._relief))
+        self._relieved.begin()
 
     def _start_running(self, session: Session) -> None:
         assert isinstance(session.recorder, Tape)
@@ -200,7 +196,7 @@ class Run:
         program = self.chosen.program
         self._runner = self._phase.enter_context(Runner(program, self.device, persistent_tensors(self.model)))
         self._runner.begin()
-        self._gauge.mark(measured=False)
+        self.profiled_peak_bytes = self._gauge.mark(measured=False)
 
     def _on_call(self, args: Any) -> None:
         """The model is called while a plan is carried out."""

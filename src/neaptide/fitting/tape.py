@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
 
 from neaptide.capture.recorder import Recorder
 from neaptide.capture.session import Captured
+from neaptide.fitting.relief import Relief, is_only_saved, may_be_moved
+from neaptide.planning.executor.record import Record
 from neaptide.planning.executor.recording import Call, Recording, Reference, Save, View
 
 
@@ -32,9 +35,7 @@ class _Iteration:
     saves: list[_Saved] = field(default_factory=list)
     kernel_of_moment: list[int] = field(default_factory=list)
     only_saved_from: dict[int, int] = field(default_factory=dict)
-    held: dict[int, tuple[int, int]] = field(
-        default_factory=dict
-    )  # storages: their address, and how often autograd has it
+    held: dict[int, int] = field(default_factory=dict)  # storages that more than autograd may hold: their address
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class _Ticket:
 
     iteration: _Iteration
     position: int
-    tensor: Tensor
+    saved: Tensor | Record  # a record, if its storage may leave
 
     def __del__(self) -> None:
         self.iteration.saves[self.position].gone = len(self.iteration.kernel_of_moment)
@@ -52,8 +53,11 @@ class _Ticket:
 class Tape(Recorder):
     """Call `begin` before each iteration."""
 
-    def __init__(self, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, relief: Relief, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
         super().__init__(device, launched)
+        self._relief = relief
+        self._records: dict[int, ref[Record]] = {}  # of storages that autograd has, by the log's numbers
+        self._away: set[int] = set()  # those of them that are on the host
         self._iterations: list[_Iteration] = []
         self._persistent: dict[int, str] = {}
         self.asked = False  # autograd has asked for something since `begin`
@@ -105,24 +109,50 @@ class Tape(Recorder):
         """A new moment; what nothing else holds any more is noted with it."""
         moment = len(iteration.kernel_of_moment)
         iteration.kernel_of_moment.append(self._clock)
-        for number, (address, count) in list(iteration.held.items()):
-            if torch._C._storage_Use_Count(address) <= count + 1:  # one for the object that Python sees it through
+        for number, address in list(iteration.held.items()):
+            record = self._records[number]()
+            if record is None:
+                del iteration.held[number]
+            elif is_only_saved(address):
                 iteration.only_saved_from[number] = moment
                 del iteration.held[number]
+                with self._silence():
+                    self._relief.send(record, self._leaves)
         return moment
 
     def _pack(self, tensor: Tensor) -> Any:
+        number = self._storage(tensor)
         saved = super()._pack(tensor)
         if not self._iterations:
             return saved
         iteration = self._iterations[-1]
-        number = self._storage(tensor)
         position = len(iteration.saves)
         iteration.saves.append(_Saved(-1 if number is None else number, View.of(tensor), self._moment(iteration)))
-        if number is not None and number not in iteration.only_saved_from:
-            address, count = iteration.held.get(number, (tensor.untyped_storage()._cdata, 0))
-            iteration.held[number] = (address, count + 1)
-        return _Ticket(iteration, position, saved)
+        if number is None or not may_be_moved(tensor, self._device_type):
+            return _Ticket(iteration, position, saved)
+        return _Ticket(iteration, position, self._record(number, saved, iteration))
+
+    def _record(self, number: int, saved: Tensor, iteration: _Iteration) -> Record:
+        known = self._records.get(number)
+        record = None if known is None else known()
+        if record is None:
+            with self._silence():
+                record = Record(number, saved, self._relief.copier)
+            self._records[number] = ref(record, lambda _: self._lost(number))
+            if number not in iteration.only_saved_from:
+                iteration.held[number] = saved.untyped_storage()._cdata
+        return record
+
+    def _leaves(self, record: Record) -> None:
+        assert record.holder is not None
+        self._stop_watching(record.holder)
+        self._away.add(record.tensor)
+
+    def _lost(self, number: int) -> None:
+        """Autograd has it no more."""
+        if number in self._away:
+            self._away.discard(number)
+            self.log.storages[number].died = self._clock - 1
 
     def _unpack(self, packed: Any) -> Tensor:
         if not isinstance(packed, _Ticket):
@@ -132,7 +162,16 @@ class Tape(Recorder):
         saved = iteration.saves[packed.position]
         saved.uses.append(self._moment(iteration))
         iteration.held.pop(saved.storage, None)
-        return packed.tensor
+        if isinstance(packed.saved, Tensor):
+            return packed.saved
+        record = packed.saved
+        with self._silence():
+            if record.holder is None:
+                record.receive()
+                assert record.holder is not None
+                self._watch_again(record.tensor, record.holder)
+                self._away.discard(record.tensor)
+            return saved.view.on(record.holder)
 
     # What is made of it
 

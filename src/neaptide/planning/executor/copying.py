@@ -38,6 +38,10 @@ class Copier:
         self.sent_bytes = 0
         self.fetched_bytes = 0
 
+    @property
+    def stream_ids(self) -> tuple[int, int]:
+        return self._out.stream_id, self._in.stream_id
+
     def _now(self) -> torch.Event:
         return torch.accelerator.current_stream(self._device).record_event()
 

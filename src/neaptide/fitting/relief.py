@@ -1,0 +1,117 @@
+"""While a model is profiled, what autograd saved waits on the host, so that profiling needs no more than the budget.
+
+Nothing is known yet of what comes, so this is done in the plainest way: what nothing but autograd holds any more leaves
+at once, the program's stream waits until it has left, and it is back when autograd asks for it. It is slow, and only
+for some iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+from weakref import WeakValueDictionary, ref
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from neaptide.planning.executor.copying import Copier
+from neaptide.planning.executor.record import Record
+from neaptide.planning.executor.recording import View
+from neaptide.planning.plan import Gap, Return
+
+_AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)
+
+
+def is_only_saved(address: int) -> bool:
+    """Whether nothing but one record holds a storage: the second count is the object that Python sees it through."""
+    return bool(torch._C._storage_Use_Count(address) <= 2)
+
+
+def may_be_moved(tensor: Tensor, device_type: str) -> bool:
+    """Whether a saved tensor is plain memory of the device."""
+    strided = tensor.layout == torch.strided and tensor.device.type == device_type
+    return strided and not tensor.is_conj() and not tensor.is_neg()
+
+
+class Relief:
+    """Sends records to the host."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.copier = Copier(device)
+
+    def send(self, record: Record, leaves: Callable[[Record], None]) -> None:
+        """Nothing but autograd holds it any more: it leaves; `leaves` is told before."""
+        if record.holder is not None:
+            leaves(record)
+            record.send(_AWAY)
+            record.release(_AWAY)
+
+
+class _Held:
+    """What autograd holds of a tensor whose storage may leave."""
+
+    __slots__ = ("record", "view")
+
+    def __init__(self, record: Record, view: View) -> None:
+        self.record, self.view = record, view
+
+
+class Relieved:
+    """A context for iterations that are timed: they save as they will under a plan, and are relieved."""
+
+    def __init__(self, device: torch.device, relief: Relief) -> None:
+        self._device_type = device.type
+        self._relief = relief
+        self._records: WeakValueDictionary[int, Record] = WeakValueDictionary()  # by the address of the storage
+        self._held: dict[int, ref[Record]] = {}  # by the address: not known to be held by autograd alone
+        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+        self.asked = False  # autograd has asked for something since `begin`
+
+    def __enter__(self) -> Self:
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._hooks.__exit__(kind, error, trace)
+
+    def begin(self) -> None:
+        self.asked = False
+        self._held.clear()
+
+    def _pack(self, tensor: Tensor) -> Tensor | _Held:
+        if not may_be_moved(tensor, self._device_type):
+            return tensor.detach()
+        address = tensor.untyped_storage()._cdata
+        record = self._records.get(address)
+        if record is None:
+            record = Record(0, tensor, self._relief.copier)
+            self._records[address] = record
+            self._held[address] = ref(record)
+        self._relieve()
+        return _Held(record, View.of(tensor))
+
+    def _relieve(self) -> None:
+        for address, found in list(self._held.items()):
+            record = found()
+            if record is None:
+                del self._held[address]
+            elif is_only_saved(address):
+                del self._held[address]
+                self._relief.send(record, self._leaves)
+
+    def _leaves(self, record: Record) -> None:
+        assert record.holder is not None
+        del self._records[record.holder.untyped_storage()._cdata]  # another storage may get the address
+
+    def _unpack(self, held: Tensor | _Held) -> Tensor:
+        self.asked = True
+        if isinstance(held, Tensor):
+            return held
+        if held.record.holder is None:
+            held.record.receive()
+        assert held.record.holder is not None
+        return held.view.on(held.record.holder)
