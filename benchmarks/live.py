@@ -2,8 +2,8 @@
 
 The machine's speed changes by tens of per cent within minutes. So the jobs alone, together with unlimited memory, and
 together under a budget take turns. The traces that the simulator gets are brought to the time of an iteration alone in
-the same minutes, and what jobs keep of their speed beside each other is what those with unlimited memory do: compared
-is what the budget and the policy make of it.
+the same minutes, and to what it leases, in chunks and with gaps between blocks; and what jobs keep of their speed
+beside each other is what those with unlimited memory do. Compared is what the budget and the policy make of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from statistics import median
 
+import numpy as np
 from benchmarks._live import Load, in_turn, together
 from benchmarks.colocate import FULL_GPT, NARROW_GPT, NARROW_RESNET
 
@@ -25,8 +26,8 @@ from neaptide.simulation import Contention, Submission, simulate
 
 POLICIES = ("temporal", "zico", "neaptide")
 SHARE = 0.65  # the budget's, of the sum of peaks
-SECONDS = 4.0
-ROUNDS = 4
+SECONDS = 3.0
+ROUNDS = 6
 SPAN_SECONDS = 60.0
 SETS = {
     "two narrow GPT-2": (NARROW_GPT, NARROW_GPT),
@@ -54,7 +55,7 @@ def figures() -> Iterator[Figure]:
                 jobs = [
                     Job(
                         name=f"job{job}",
-                        trace=_brought_to(trace, steps[job]),
+                        trace=_brought_to(trace, steps[job], alone[solo[job]].high_water_bytes),
                         iterations=round(SPAN_SECONDS * rates[job]),
                     )
                     for job, trace in enumerate(group.traces())
@@ -81,8 +82,14 @@ def _contention(loads: Sequence[Load], beside: Sequence[float]) -> Contention:
     return Contention(compute=1e9, bandwidth=1e9, fill=given, wave_seconds=0)
 
 
-def _brought_to(trace: Trace, seconds: float) -> Trace:
-    """The trace with all times made longer or shorter by one factor, so that an iteration takes so long."""
-    factor = seconds / trace.seconds
-    ops = trace.ops
-    return replace(trace, ops=replace(ops, seconds=ops.seconds * factor, host_seconds=ops.host_seconds * factor))
+def _brought_to(trace: Trace, seconds: float, peak_bytes: int) -> Trace:
+    """The trace with all times and all bytes changed, by a factor each, to what an iteration takes and leases alone."""
+    longer, larger = seconds / trace.seconds, peak_bytes / trace.peak_bytes
+    ops, tensors = trace.ops, trace.tensors
+    ops = replace(
+        ops,
+        seconds=ops.seconds * longer,
+        host_seconds=ops.host_seconds * longer,
+        scratch_bytes=(ops.scratch_bytes * larger).astype(np.int64),
+    )
+    return replace(trace, ops=ops, tensors=replace(tensors, bytes=(tensors.bytes * larger).astype(np.int64)))
