@@ -8,7 +8,7 @@ beside each other is what those with unlimited memory do. Compared is what the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from statistics import median
@@ -22,7 +22,7 @@ from neaptide.core.job import Job
 from neaptide.core.trace import Trace
 from neaptide.policies.files import find_policy
 from neaptide.reporting.bench import Figure
-from neaptide.simulation import Contention, Submission, simulate
+from neaptide.simulation import Contention, Outcome, Submission, simulate
 
 POLICIES = ("temporal", "zico", "neaptide")
 SHARE = 0.65  # the budget's, of the sum of peaks
@@ -37,42 +37,46 @@ SETS = {
 
 
 def figures() -> Iterator[Figure]:
-    """Of as many iterations of each job as it makes in a minute beside the others."""
+    """Of as many iterations of each job as it makes in a minute beside the others; the medians of all rounds."""
     for title, loads in SETS.items():
         with ExitStack() as stack:
             alone = [stack.enter_context(together([load], "neaptide", None)) for load in dict.fromkeys(loads)]
-            solo = [list(dict.fromkeys(loads)).index(load) for load in loads]
             free = stack.enter_context(together(loads, "spatial", None))
             budget_bytes = round(SHARE * sum(free.needs_bytes))
             shared = {policy: stack.enter_context(together(loads, policy, budget_bytes)) for policy in POLICIES}
             rounds = [in_turn([*alone, free, *shared.values()], SECONDS, index) for index in range(ROUNDS)]
-            steps = [median(1 / rates[at][0] for rates in rounds) for at in solo]
-            beside = [median(rates[len(alone)][job] for rates in rounds) * steps[job] for job in range(len(loads))]
-            contention = _contention(loads, beside)
-            yield Figure(f"{title}: of its speed alone that a job keeps beside others", sum(beside) / len(beside), "x")
+            solo = [list(dict.fromkeys(loads)).index(load) for load in loads]
+            peaks = [alone[at].high_water_bytes for at in solo]
+            steps = [[1 / rates[at][0] for at in solo] for rates in rounds]
+            beside = [
+                [rate * step for rate, step in zip(rates[len(alone)], own, strict=True)]
+                for rates, own in zip(rounds, steps, strict=True)
+            ]
+            kept = median(sum(each) / len(each) for each in beside)
+            yield Figure(f"{title}: of its speed alone that a job keeps beside others", kept, "x")
             for at, (policy, group) in enumerate(shared.items(), len(alone) + 1):
-                rates = [median(rates[at][job] for rates in rounds) for job in range(len(loads))]
-                jobs = [
-                    Job(
-                        name=f"job{job}",
-                        trace=_brought_to(trace, steps[job], alone[solo[job]].high_water_bytes),
-                        iterations=round(SPAN_SECONDS * rates[job]),
-                    )
-                    for job, trace in enumerate(group.traces())
-                ]
-                outcome = simulate(
-                    [Submission(job) for job in jobs],
-                    find_device("soft"),
-                    budget_bytes,
-                    find_policy(policy),
-                    contention=contention,
-                )
-                span = outcome.end_ns / 1e9 / SPAN_SECONDS
-                yield Figure(f"{title}, {policy}: simulated over live makespan", span, "x")
-                yield Figure(f"{title}, {policy}: off by", 100 * abs(span - 1), "%", "<= 5")
-                peak = outcome.peak_bytes / group.high_water_bytes
-                yield Figure(f"{title}, {policy}: simulated over live peak", peak, "x")
-                yield Figure(f"{title}, {policy}: peak off by", 100 * abs(peak - 1), "%", "<= 5")
+                traces = group.traces()
+                spans, highest = [], []
+                for rates, own, speeds in zip(rounds, steps, beside, strict=True):
+                    brought = map(_brought_to, traces, own, peaks)
+                    contention = _contention(loads, speeds)
+                    outcome = _simulated(brought, rates[at], budget_bytes, policy, contention)
+                    spans.append(outcome.end_ns / 1e9 / SPAN_SECONDS)
+                    highest.append(outcome.peak_bytes / group.high_water_bytes)
+                for what, ratio in (("makespan", median(spans)), ("peak", median(highest))):
+                    yield Figure(f"{title}, {policy}: simulated over live {what}", ratio, "x")
+                    yield Figure(f"{title}, {policy}: {what} off by", 100 * abs(ratio - 1), "%", "<= 5")
+
+
+def _simulated(
+    traces: Iterable[Trace], rates: Sequence[float], budget_bytes: int, policy: str, contention: Contention
+) -> Outcome:
+    jobs = [
+        Job(name=f"job{index}", trace=trace, iterations=max(1, round(SPAN_SECONDS * rate)))
+        for index, (trace, rate) in enumerate(zip(traces, rates, strict=True))
+    ]
+    submissions = [Submission(job) for job in jobs]
+    return simulate(submissions, find_device("soft"), budget_bytes, find_policy(policy), contention=contention)
 
 
 def _contention(loads: Sequence[Load], beside: Sequence[float]) -> Contention:

@@ -17,9 +17,9 @@ from neaptide.reporting.bench import Figure
 
 # Steps of about 10, 40 and 300 ms on two cores.
 NETWORKS = (Network("gpt2", "tiny", 4), Network("resnet18", "tiny", 64), Network("resnet18", "paper", 4))
-PAIRS = 3  # of processes: two of the same program may differ by some hundredths for as long as they live
-ROUNDS = 6
-SECONDS = 2.0
+PAIRS = 5  # of processes: two of the same program may differ by some hundredths for as long as they live
+ROUNDS = 4
+SECONDS = 1.5
 MEASURED_SECONDS = 4.0  # it is measured in its first iterations
 
 
