@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from neaptide.capture import measured
-from neaptide.capture.device_times import LONGEST_GAP_NS, KernelRun, times_from
+from neaptide.capture.device_times import LONGEST_GAP_NS, Aside, KernelRun, times_from
 from neaptide.capture.script import profile_script
 from neaptide.models import build
 
@@ -91,6 +91,17 @@ def test_the_hosts_wait_for_the_device_is_not_its_work() -> None:
     found = times_from(run.names, [0, 1, 2, 3], 4, [run], sms=1)
     assert found is not None
     assert np.allclose(found.host_seconds, [0, 10e-9, 40e-9, 60e-9])
+
+
+def test_what_is_done_aside_is_not_the_programs() -> None:
+    copy = _Kernel("copy", 110, 110, 190)
+    copy.stream = 7
+    run = KernelRun([_Kernel("aten::mm", 1, 1, 100), copy, _Kernel("aten::add", 160, 200, 230)])
+    aside = Aside(streams=(7,), ends_ns=[150], total_ns=[0, 45])  # the host was busy with the copy from 105 to 150
+    found = times_from(["aten::mm", "aten::add"], [0, 1], 2, [run.without(aside)], sms=1)
+    assert found is not None
+    assert np.allclose(found.seconds, [99e-9, 40e-9])  # it could start when the copy had ended
+    assert np.allclose(found.host_seconds, [0, (159 - 45) * 1e-9])
 
 
 def test_ops_sum_up_to_a_run_that_is_disturbed_as_runs_are() -> None:

@@ -6,10 +6,12 @@ the same ones. So the kernels of the two runs are aligned by name and order, and
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
@@ -47,21 +49,51 @@ class KernelRun:
     kernels: list[Any] = field(default_factory=list)
     complete: bool = True  # none fell out of the log
     waited_ns: list[int] | None = None  # of each: when all that was left out before it had ended
+    aside_ns: list[int] | None = (
+        None  # of each: how long the host was busy with what was left out, since the one before
+    )
 
     @property
     def names(self) -> list[str]:
         return [_plain(kernel.name) for kernel in self.kernels]
 
-    def without(self, streams: Collection[int]) -> KernelRun:
-        """The same without the kernels of some streams, for which the others wait."""
-        kernels, waited_ns, last_ns = [], [], 0
+    def without(self, aside: Aside) -> KernelRun:
+        """The same without what is not the program's."""
+        kernels, waited_ns, aside_ns = [], [], []
+        last_ns, before_ns = 0, 0
         for kernel in self.kernels:
-            if kernel.stream in streams:
+            if kernel.stream in aside.streams:
                 last_ns = max(last_ns, kernel.end_ns)
-            else:
-                kernels.append(kernel)
-                waited_ns.append(last_ns)
-        return KernelRun(kernels, self.complete, waited_ns)
+                continue
+            kernels.append(kernel)
+            waited_ns.append(last_ns)
+            aside_ns.append(aside.busy_ns(before_ns, kernel.launch_ns) if before_ns else 0)
+            before_ns = kernel.launch_ns
+        return KernelRun(kernels, self.complete, waited_ns, aside_ns)
+
+
+@dataclass(slots=True)
+class Aside:
+    """Work that was done beside the program's, for which the program waits: by some streams, and by the host."""
+
+    streams: Collection[int] = ()
+    ends_ns: list[int] = field(default_factory=list)  # of the host's spans, in order, by its monotonic clock
+    total_ns: list[int] = field(default_factory=lambda: [0])  # of the spans until then; one more than there are ends
+
+    @contextmanager
+    def span(self) -> Iterator[None]:
+        """The host is busy with it."""
+        began_ns = monotonic_ns()
+        try:
+            yield
+        finally:
+            self.ends_ns.append(monotonic_ns())
+            self.total_ns.append(self.total_ns[-1] + self.ends_ns[-1] - began_ns)
+
+    def busy_ns(self, after_ns: int, until_ns: int) -> int:
+        """How long, in the spans that ended in between."""
+        first, last = bisect_right(self.ends_ns, after_ns), bisect_right(self.ends_ns, until_ns)
+        return self.total_ns[last] - self.total_ns[first]
 
 
 def kernel_module(device: torch.device) -> Any | None:
@@ -131,14 +163,16 @@ def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, 
     launched_before = run.kernels[0].launch_ns
     ended: dict[int, int] = {}  # the kernel before, of each stream
     idle_from_ns = 0  # when all kernels before had ended
-    waited_ns = run.waited_ns or [0] * len(run.kernels)
-    for kernel, op, waited in zip(run.kernels, op_at.tolist(), waited_ns, strict=True):
+    nothing = [0] * len(run.kernels)
+    waited_ns, aside_ns = run.waited_ns or nothing, run.aside_ns or nothing
+    for kernel, op, waited, aside in zip(run.kernels, op_at.tolist(), waited_ns, aside_ns, strict=True):
         free_ns = max(kernel.launch_ns, ended.get(kernel.stream, 0), waited)
         ended[kernel.stream] = kernel.end_ns
         late = 0 <= kernel.start_ns - free_ns < LONGEST_GAP_NS
         length = (kernel.end_ns - (free_ns if late else kernel.start_ns)) * 1e-9
         seconds[op] += length
-        host_seconds[op] += _host_ns(launched_before, kernel.launch_ns, idle_from_ns) * 1e-9
+        own_ns = _host_ns(launched_before, kernel.launch_ns, idle_from_ns) - aside
+        host_seconds[op] += max(own_ns, 0) * 1e-9
         launched_before, idle_from_ns = kernel.launch_ns, max(idle_from_ns, kernel.end_ns)
         scratch[op] = max(scratch[op], kernel.scratch_bytes)
         fill[op] += length * kernel.width / sms

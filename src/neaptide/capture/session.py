@@ -7,7 +7,7 @@ nothing more is needed.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +20,7 @@ import torch
 
 from neaptide.capture.accumulation import undo_copies
 from neaptide.capture.cutting import Times, Where, held_between, held_storages, low_point, trace_of, variation_of
-from neaptide.capture.device_times import KernelRun, kernel_module, logged, times_from
+from neaptide.capture.device_times import Aside, KernelRun, kernel_module, logged, times_from
 from neaptide.capture.log import Log
 from neaptide.capture.recorder import Recorder
 from neaptide.capture.timing import Events, Span, match, profiled
@@ -57,12 +57,12 @@ class Session:
         on_progress: Callable[[int, int], None] | None = None,
         kernels: Any | None = None,
         recorder: Callable[..., Recorder] = Recorder,
-        others: Collection[int] = (),
+        aside: Aside | None = None,
     ) -> None:
         self._device = device
         # Whoever knows a better module than the one of the device's name says so: `cuda` may name another device.
         self._kernels = kernels or kernel_module(device)
-        self._others = others  # streams whose kernels are not the program's
+        self._aside = aside or Aside()  # what is done meanwhile and is not the program's
         self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
         # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
         # where the device keeps a log of its kernels, that gives both.
@@ -178,11 +178,11 @@ class Session:
         for (_, op), launched in zip(log.calls, log.launched, strict=True):
             until = launched - self._launched_before
             if base <= op < following:
-                own = KernelRun(recorded.kernels[before:until]).without(self._others).names
+                own = KernelRun(recorded.kernels[before:until]).without(self._aside).names
                 names += own
                 op_of_kernel += [op - base] * len(own)
             before = until
-        runs = [run.without(self._others) for run in self._runs]
+        runs = [run.without(self._aside) for run in self._runs]
         found = times_from(names, op_of_kernel, following - base, runs, self._sms())
         if found is None:
             seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])

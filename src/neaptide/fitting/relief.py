@@ -7,7 +7,7 @@ for some iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary, ref
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from neaptide.capture.device_times import Aside
 from neaptide.planning.executor.copying import Copier
 from neaptide.planning.executor.record import Record
 from neaptide.planning.executor.recording import View
@@ -40,6 +41,7 @@ class Relief:
 
     def __init__(self, device: torch.device) -> None:
         self.copier = Copier(device)
+        self.aside = Aside(self.copier.stream_ids)
 
     def send(self, record: Record, leaves: Callable[[Record], None]) -> None:
         """Nothing but autograd holds it any more: it leaves; `leaves` is told before."""
@@ -47,6 +49,13 @@ class Relief:
             leaves(record)
             record.send(_AWAY)
             record.release(_AWAY)
+
+    def there(self, record: Record) -> Tensor:
+        """Its storage, on the device."""
+        if record.holder is None:
+            record.receive()
+        assert record.holder is not None
+        return record.holder
 
 
 class _Held:
@@ -61,9 +70,10 @@ class _Held:
 class Relieved:
     """A context for iterations that are timed: they save as they will under a plan, and are relieved."""
 
-    def __init__(self, device: torch.device, relief: Relief) -> None:
+    def __init__(self, device: torch.device, relief: Relief, persistent: Iterable[Tensor]) -> None:
         self._device_type = device.type
         self._relief = relief
+        self._stay = {tensor.untyped_storage()._cdata for tensor in persistent}
         self._records: WeakValueDictionary[int, Record] = WeakValueDictionary()  # by the address of the storage
         self._held: dict[int, ref[Record]] = {}  # by the address: not known to be held by autograd alone
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
@@ -83,9 +93,13 @@ class Relieved:
         self._held.clear()
 
     def _pack(self, tensor: Tensor) -> Tensor | _Held:
-        if not may_be_moved(tensor, self._device_type):
+        with self._relief.aside.span():
+            return self._held_of(tensor)
+
+    def _held_of(self, tensor: Tensor) -> Tensor | _Held:
+        address = tensor.untyped_storage()._cdata if may_be_moved(tensor, self._device_type) else None
+        if address is None or address in self._stay:
             return tensor.detach()
-        address = tensor.untyped_storage()._cdata
         record = self._records.get(address)
         if record is None:
             record = Record(0, tensor, self._relief.copier)
@@ -111,7 +125,5 @@ class Relieved:
         self.asked = True
         if isinstance(held, Tensor):
             return held
-        if held.record.holder is None:
-            held.record.receive()
-        assert held.record.holder is not None
-        return held.view.on(held.record.holder)
+        with self._relief.aside.span():
+            return held.view.on(self._relief.there(held.record))

@@ -130,8 +130,8 @@ class Run:
         self._phase.close()
         self._runner = self._relieved = None
         self._relief = Relief(self.device)
-        streams = self._relief.copier.stream_ids
-        self._session = Session(self.device, timed=self._timed, recorder=partial(Tape, self._relief), others=streams)
+        tape = partial(Tape, self._relief)
+        self._session = Session(self.device, timed=self._timed, recorder=tape, aside=self._relief.aside)
         self._phase.enter_context(watching(self))
         self._gauge.mark(measured=False)
         self._asked = True
@@ -172,7 +172,9 @@ class Run:
             session.recorder.begin(self.model)
             return
         if self._relieved is None:
-            self._relieved = self._phase.enter_context(Relieved(self.device, self._relief))
+            self._relieved = self._phase.enter_context(
+                Relieved(self.device, self._relief, persistent_tensors(self.model).values())
+            )
         self._relieved.begin()
 
     def _start_running(self, session: Session) -> None:

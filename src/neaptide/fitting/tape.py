@@ -166,12 +166,11 @@ class Tape(Recorder):
             return packed.saved
         record = packed.saved
         with self._silence():
-            if record.holder is None:
-                record.receive()
-                assert record.holder is not None
-                self._watch_again(record.tensor, record.holder)
+            holder = self._relief.there(record)
+            if record.tensor in self._away:
                 self._away.discard(record.tensor)
-            return saved.view.on(record.holder)
+                self._watch_again(record.tensor, holder)
+            return saved.view.on(holder)
 
     # What is made of it
 

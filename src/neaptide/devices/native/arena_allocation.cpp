@@ -138,8 +138,10 @@ void Arena::Implementation::fail(std::uint64_t bytes, const Attempt& attempt, bo
                         " more, this process holds " + mebibytes(held) + " of the device's " + mebibytes(capacity) +
                         ", others hold " + mebibytes(used - std::min(used, held));
   if (limit < capacity) message += ", its ceiling is " + mebibytes(limit);
-  if (waited) {
-    message += "; waited " + std::to_string(std::chrono::duration<double>(options_.wait).count()) + " s";
+  if (waited && options_.wait.count() > 0) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "; waited %.3g s", std::chrono::duration<double>(options_.wait).count());
+    message += text.data();
   }
   throw OutOfMemory(message, bytes, held, limit);
 }
