@@ -49,9 +49,7 @@ class KernelRun:
     kernels: list[Any] = field(default_factory=list)
     complete: bool = True  # none fell out of the log
     waited_ns: list[int] | None = None  # of each: when all that was left out before it had ended
-    aside_ns: list[int] | None = (
-        None  # of each: how long the host was busy with what was left out, since the one before
-    )
+    aside_ns: list[int] | None = None  # of each: the host's time for what was left out, since the one before
 
     @property
     def names(self) -> list[str]:

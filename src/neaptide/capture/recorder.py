@@ -202,15 +202,9 @@ class Recorder(TorchDispatchMode):
 
         self._alive[key] = (number, weakref.ref(storage, died))
 
-    # For who moves storages behind the program's back
-
     def _stop_watching(self, holder: Tensor) -> None:
         """Its storage leaves; for the log it is still there."""
         self._alive.pop(holder.untyped_storage()._cdata, None)
-
-    def _watch_again(self, number: int, holder: Tensor) -> None:
-        """It is back, in another storage."""
-        self._watch(number, holder.untyped_storage())
 
     @contextmanager
     def _silence(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""While a model is profiled, what autograd saved waits on the host, so that profiling needs no more than the budget.
+"""While a model is profiled, what autograd saved waits on the host: profiling needs little more than a plan does.
 
 Nothing is known yet of what comes, so this is done in the plainest way: what nothing but autograd holds any more leaves
 at once, the program's stream waits until it has left, and it is back when autograd asks for it. It is slow, and only

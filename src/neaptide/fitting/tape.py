@@ -169,7 +169,7 @@ class Tape(Recorder):
             holder = self._relief.there(record)
             if record.tensor in self._away:
                 self._away.discard(record.tensor)
-                self._watch_again(record.tensor, holder)
+                self._watch(record.tensor, holder.untyped_storage())  # it is back, in another one
             return saved.view.on(holder)
 
     # What is made of it
