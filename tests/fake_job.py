@@ -41,6 +41,7 @@ class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     kind: JobKind = JobKind.TRAINING
     tell_iterations: bool = False
     hangs_at: int | None = None  # stands still inside this iteration until `go_on`
+    hangs_low: bool = False  # where it has given most of its memory back, not where it holds all
     pause_at: int | None = None  # does nothing before this iteration until `go_on`
     goes_without_a_word: bool = False
 
@@ -201,8 +202,8 @@ class FakeJob:
     def _inside(self, step: int, index: int) -> None:
         if step == _STEPS // 2 - 1:
             self._say(say.PhaseEnded(Phase.FORWARD))
-            if index == self.spec.hangs_at:
-                self._wait(self.go_on.is_set)
+        if index == self.spec.hangs_at and step == (_STEPS - 1 if self.spec.hangs_low else _STEPS // 2 - 1):
+            self._wait(self.go_on.is_set)
 
     def take(self, count: int) -> None:
         while not self.member.take(count, _LOOK_SECONDS):

@@ -15,6 +15,7 @@ import pytest
 from daemons import MIB, DaemonProcess, DaemonThread, kill, until
 from fake_job import FakeJob
 from neaptide.devices.board import Board, JobState, Request
+from neaptide.live import watchdog
 from simple_policies import Everything
 
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "12"))  # victims of the loop that kills, in pairs
@@ -94,6 +95,32 @@ def test_a_job_stopped_inside_its_iteration_keeps_no_newcomer_waiting(daemon: Da
     until_it_ran(stopped, 5)
 
 
+INSIDE = {"persistent": 10 * MIB, "ephemeral": 48 * MIB, "seconds": 0.4}
+BETWEEN = {"persistent": 46 * MIB, "ephemeral": 4 * MIB, "seconds": 0.004}
+
+
+@pytest.mark.parametrize(("policy", "tide"), [("neaptide", INSIDE), ("temporal", INSIDE), ("neaptide", BETWEEN)])
+def test_a_newcomer_without_room_beside_a_stopped_job_waits_and_the_others_go_on(
+    policy: str, tide: dict[str, float], tmp_path: Path
+) -> None:
+    daemon = DaemonThread(tmp_path / "run", policy)
+    other = daemon.run(name="other", iterations=100_000, ephemeral=20 * MIB)
+    stopped = daemon.spawn(name="stopped", iterations=100_000, **tide)
+    until_it_ran(stopped, 1)
+    until(lambda: daemon.job("stopped").held_bytes >= 46 * MIB, "it to hold what the newcomer needs")
+    stopped.send_signal(signal.SIGSTOP)
+    newcomer = daemon.run(name="newcomer", iterations=5, ephemeral=50 * MIB)
+    until(lambda: daemon.has("newcomer", "evicted"), "the newcomer to make way")
+    goes_on(other, 20)
+    assert newcomer.done == 0
+    stopped.send_signal(signal.SIGCONT)
+    newcomer.join()
+    goes_on(other)
+    until(lambda: daemon.job("stopped").iterations_done > 5, "it to go on, too")
+    assert daemon.status().high_water_bytes <= 100 * MIB
+    daemon.stop()
+
+
 def test_a_job_stopped_while_it_is_measured_loses_its_turn(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=100_000)
     goes_on(first)
@@ -161,6 +188,27 @@ def test_a_job_that_hoards_memory_makes_way_for_the_oldest_iteration_now_and_the
     other.join()
     assert hog.evictions >= 2
     goes_on(hog)
+    daemon.stop()
+
+
+def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "_HANGS_NS", 300_000_000)
+    monkeypatch.setattr(watchdog, "_HANGS_ITERATIONS", 0)
+    daemon = DaemonThread(tmp_path / "run", Everything())
+    tide = {"persistent": 1 * MIB, "ephemeral": 36 * MIB, "surprise": 40 * MIB}
+    oldest = daemon.run(name="oldest", iterations=4, seconds=0.8, hangs_at=2, hangs_low=True, **tide)
+    other = daemon.run(name="other", iterations=4, seconds=0.2, pause_at=1, **tide)
+    until(lambda: oldest.done == 2, "the iteration that will stand still")
+    other.go_on.set()
+    other.join()
+    assert other.done == 4
+    assert other.evictions > 0
+    assert oldest.done == 2
+    oldest.go_on.set()
+    oldest.join()
+    assert daemon.status().high_water_bytes <= 100 * MIB
     daemon.stop()
 
 

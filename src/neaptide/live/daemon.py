@@ -190,9 +190,7 @@ class Daemon:
 
     def _tell_budget(self) -> None:
         """The policy is told what is left beside the bytes of jobs that do not come along."""
-        stuck = [resident for resident in self._engine.residents.values() if resident.absent]
-        held_bytes = sum(self._board.progress(resident.slot).held_bytes for resident in stuck)
-        granted_bytes = max(self._budget_bytes - held_bytes, 1)
+        granted_bytes = max(self._budget_bytes - self._engine.stuck_bytes(), 1)
         if granted_bytes != self._granted_bytes:
             self._granted_bytes = granted_bytes
             self._engine.happened(ev.BudgetChanged(self._engine.now_ns, granted_bytes))

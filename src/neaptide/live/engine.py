@@ -261,6 +261,11 @@ class LiveEngine:
             for resident in self.residents.values()
         )
 
+    def stuck_bytes(self) -> int:
+        """What jobs that stand still hold: nobody can have it."""
+        stuck = [resident.slot for resident in self.residents.values() if resident.absent]
+        return sum(self.board.progress(slot).held_bytes for slot in stuck)
+
 
 def on_device(resident: Resident, seen: Progress) -> bool:
     """Whether an iteration of the job has begun, with a permit, and has not ended."""

@@ -2,7 +2,8 @@
 
 Nothing new begins while one has its turn. If it waits for memory that the others hold between their iterations, they go
 to host memory until it was measured. A newcomer that waits for memory before its first iteration gets its turn then.
-One that does not come along loses it, and goes on beside the others.
+One that does not come along loses it, and goes on beside the others. One that needs what jobs that stand still hold
+goes to host memory itself, until they let go of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Measuring:
         self._engine = engine
         self._line: list[Resident] = []
         self._now: Resident | None = None
+        self._aside: dict[Resident, int] = {}  # who went to host memory itself, and the bytes that it must have
         self._told = False  # Turn was said
         self._last: tuple[int, int] = (0, 0)
         self._moved_ns = 0  # when the one that is measured last made progress
@@ -47,6 +49,7 @@ class Measuring:
 
     def over(self, newcomer: Resident) -> None:
         """It was measured, or is gone. Call it when the controller knows of its arrival."""
+        self._aside.pop(newcomer, None)
         if newcomer in self._line:
             self._line.remove(newcomer)
         if newcomer is self._now:
@@ -62,6 +65,7 @@ class Measuring:
             self._told = False
             self._moved_ns = self._engine.now_ns
             self._engine.hold()
+            self._engine.residence.come(self._now, Away.NO_ROOM)
         if not self._told and self._engine.quiet():
             self._say_turn()
 
@@ -91,18 +95,25 @@ class Measuring:
                 newcomer.wants_since_ns = None
             elif newcomer.wants_since_ns is None:
                 newcomer.wants_since_ns = now_ns
-            elif now_ns - newcomer.wants_since_ns > _WAITS_NS:
-                self._make_room(newcomer)
+            elif now_ns - newcomer.wants_since_ns > _WAITS_NS and newcomer.away is None:
+                self._make_room(newcomer, seen.held_bytes + seen.wanted_bytes)
             if newcomer is self._now:
                 self._watch(newcomer, seen, now_ns)
+        for newcomer, needed_bytes in list(self._aside.items()):
+            if self._can_have(needed_bytes):
+                del self._aside[newcomer]
+                self._line.append(newcomer)
         self.advance()
 
-    def _make_room(self, newcomer: Resident) -> None:
+    def _make_room(self, newcomer: Resident, needed_bytes: int) -> None:
+        if not self._can_have(needed_bytes):
+            self._set_aside(newcomer, needed_bytes)
+            return
         if newcomer is not self._now:
-            if newcomer.stage is Stage.BUILDING and newcomer not in self._line:
+            if newcomer.stage is not Stage.WAITING and newcomer not in self._line:
                 self._line.append(newcomer)
             return
-        if not self._engine.quiet() or self._engine.residence.settling:
+        if not self._engine.quiet() or any(other is not newcomer for other in self._engine.residence.settling):
             return
         others = [
             (self._engine.board.progress(resident.slot).held_bytes, resident)
@@ -114,6 +125,19 @@ class Measuring:
             if largest.arrived:
                 self._engine.happened(ev.JobEvicted(self._engine.now_ns, largest.name))
             self._engine.residence.leave(largest, Away.MEASURING)
+
+    def _can_have(self, needed_bytes: int) -> bool:
+        """Whether there would be so much if all others left."""
+        stuck_bytes = self._engine.stuck_bytes()
+        return stuck_bytes == 0 or needed_bytes <= self._engine.board.snapshot().capacity_bytes - stuck_bytes
+
+    def _set_aside(self, newcomer: Resident, needed_bytes: int) -> None:
+        self._aside[newcomer] = needed_bytes
+        self._engine.residence.leave(newcomer, Away.NO_ROOM)
+        if newcomer in self._line:
+            self._line.remove(newcomer)
+        if newcomer is self._now:
+            self._end_turn()
 
     def _watch(self, newcomer: Resident, seen: Progress, now_ns: int) -> None:
         stopped = process_state(newcomer.hello.pid, newcomer.start_time) is ProcessState.STOPPED

@@ -27,9 +27,13 @@ class Residence:
         self._settling: dict[str, Resident] = {}
 
     @property
-    def settling(self) -> bool:
-        """Whether somebody was asked to go or come and has not answered."""
-        return bool(self._settling)
+    def settling(self) -> list[Resident]:
+        """Who was asked to go or come and may answer yet."""
+        return [resident for resident in self._settling.values() if not resident.absent]
+
+    def awaits(self, resident: Resident) -> bool:
+        """Whether it was asked to go or come and has not answered."""
+        return resident.name in self._settling
 
     def leave(self, resident: Resident, why: Away) -> None:
         """Have its bytes moved to host memory. If they are, the newest reason is the one that counts."""

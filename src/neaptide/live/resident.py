@@ -22,6 +22,7 @@ class Away(Enum):
     QUEUE = "it is not admitted"
     MEASURING = "a newcomer is measured"
     DEADLOCK = "every running iteration waited for memory"
+    NO_ROOM = "it is new, and jobs that stand still hold what it needs"
 
 
 class Stage(Enum):
@@ -90,7 +91,7 @@ class Resident:
     away: Away | None = None  # it is in host memory, or was asked to go there
     away_before: Away | None = None  # why it was, the last time
     asked_ns: int = 0  # when it was last asked to go or come
-    absent: bool = False  # stopped or hanging: its iteration counts no more
+    absent: bool = False  # stopped or hanging: nobody waits for it, and its bytes cannot be counted on
     stalled: bool = False
     wants_since_ns: int | None = None  # as a newcomer, memory that it waits for
 

@@ -77,12 +77,12 @@ def status_of(resident: Resident, ledger: Ledger, seen: Progress, now_ns: int) -
 
 
 def _state(resident: Resident, ledger: Ledger) -> str:
-    if resident.stage is not Stage.ARRIVED:
-        return str(resident.stage.value)
     if resident.absent:
         return "stopped"
-    if resident.away in (Away.DEADLOCK, Away.MEASURING):
+    if resident.away in (Away.DEADLOCK, Away.MEASURING, Away.NO_ROOM):
         return "evicted"
+    if resident.stage is not Stage.ARRIVED:
+        return str(resident.stage.value)
     state: str = ledger.account(resident.name).state.value
     return state
 

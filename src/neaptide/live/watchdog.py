@@ -2,7 +2,7 @@
 
 Every running iteration waits for memory and none moves (a misprediction), or one waits for long: the youngest
 goes to host memory until the oldest has ended. A job that is stopped, or does not come along: its iteration counts no
-more, its bytes do.
+more, its bytes do. So do those of a stopped newcomer, and of a stopped job that was asked to go or come.
 """
 
 from __future__ import annotations
@@ -48,30 +48,38 @@ class Watchdog:
         """One tick."""
         engine, now_ns = self._engine, self._engine.now_ns
         running: list[tuple[Resident, Progress, _Sight]] = []
-        here = [resident for resident in engine.residents.values() if resident.arrived]
-        for resident in here:
+        residents = list(engine.residents.values())
+        for resident in residents:
             seen = engine.board.progress(resident.slot)
             sight = self._see(resident, seen, now_ns)
             if resident.absent:
                 self._look_for_return(resident, seen, sight)
-            elif resident.running and resident.away is None:
+            elif resident.arrived and resident.running and resident.away is None:
                 if begun := on_device(resident, seen):
                     running.append((resident, seen, sight))
                 if begun or not engine.holding:  # a permit that is held back cannot be used
                     self._look_for_absence(resident, seen, sight, now_ns)
-        self._sights = {resident: self._sights[resident] for resident in here}
+            elif self._waited_for(resident):
+                self._look_for_stop(resident, sight, now_ns)
+        self._sights = {resident: self._sights[resident] for resident in residents}
+        for oldest in set(self._makes_way_for.values()):
+            if oldest.absent or oldest.away is Away.POLICY:  # its iteration may not end for long
+                self._bring_back(oldest)
         self._look_for_deadlock([each for each in running if not each[0].absent])
 
     def iteration_ended(self, resident: Resident) -> None:
         """Whoever made way for it comes back."""
-        for evicted in [each for each, oldest in self._makes_way_for.items() if oldest is resident]:
-            del self._makes_way_for[evicted]
-            self._engine.residence.come(evicted, Away.DEADLOCK)
+        self._bring_back(resident)
 
     def gone(self, resident: Resident) -> None:
         """The job is no more."""
         self._makes_way_for.pop(resident, None)
-        self.iteration_ended(resident)
+        self._bring_back(resident)
+
+    def _bring_back(self, oldest: Resident) -> None:
+        for evicted in [each for each, other in self._makes_way_for.items() if other is oldest]:
+            del self._makes_way_for[evicted]
+            self._engine.residence.come(evicted, Away.DEADLOCK)
 
     def _see(self, resident: Resident, seen: Progress, now_ns: int) -> _Sight:
         state = (seen.iteration, seen.launched, seen.done, seen.held_bytes)
@@ -106,13 +114,13 @@ class Watchdog:
             self._engine.residence.leave(evicted, Away.DEADLOCK)
 
     def _who_leaves(self, oldest: Resident, by_age: list[Resident]) -> Resident | None:
-        """The youngest that runs; if there is only one, the newest of those that hold bytes between iterations."""
+        """The youngest that runs; if there is only one, the newest of the others that hold bytes."""
         if len(by_age) > 1:
             return by_age[-1]
         idle = [
             resident
             for resident in self._engine.residents.values()
-            if resident.arrived and resident is not oldest and resident.away is None and not resident.absent
+            if resident is not oldest and resident.away is None and not resident.absent
             if self._engine.board.progress(resident.slot).held_bytes
         ]
         return idle[-1] if idle else None
@@ -123,31 +131,46 @@ class Watchdog:
         still_ns = now_ns - max(sight.since_ns, resident.permitted_ns)
         if still_ns < _STOPPED_NS or not resident.gate_open:
             return
-        if process_state(resident.hello.pid, resident.start_time) is not ProcessState.STOPPED:
+        if not self._stopped(resident):
             if seen.wanted_bytes:
                 return
             solo_ns = 0 if resident.profile is None else resident.profile.solo_ns
             patience_ns = max(_HANGS_NS, _HANGS_ITERATIONS * solo_ns) if on_device(resident, seen) else _UNUSED_NS
             if still_ns < patience_ns:
                 return
-        resident.absent = True
         self._engine.close_permit(resident)
         with suppress(BoardError):  # its process has just died
             self._engine.board.forget_foreseen(resident.slot)
         self._engine.happened(ev.JobEvicted(now_ns, resident.name, absent=True))
+        self._is_absent(resident)
+
+    def _waited_for(self, resident: Resident) -> bool:
+        """Whether it is to do something that is not an iteration: to be measured, to go or to come."""
+        return not resident.arrived or self._engine.residence.awaits(resident)
+
+    def _look_for_stop(self, resident: Resident, sight: _Sight, now_ns: int) -> None:
+        still_ns = now_ns - max(sight.since_ns, resident.asked_ns)
+        if still_ns >= _STOPPED_NS and self._stopped(resident):
+            self._is_absent(resident)
+
+    def _is_absent(self, resident: Resident) -> None:
+        resident.absent = True
         self._absence_changed()
 
     def _look_for_return(self, resident: Resident, seen: Progress, sight: _Sight) -> None:
+        if self._stopped(resident):
+            return
         waits = seen.state is JobState.WAITING_PERMIT and not on_device(resident, seen)
-        if not waits and sight.ticks > 0:
-            return
-        if process_state(resident.hello.pid, resident.start_time) is ProcessState.STOPPED:
-            return
-        self.returned(resident)
+        if waits or sight.ticks == 0 or self._waited_for(resident):
+            self.returned(resident)
 
     def returned(self, resident: Resident) -> None:
         """A job that did not come along does again."""
         resident.absent = False
         self._engine.permit(resident)
-        self._engine.happened(ev.JobResumed(self._engine.now_ns, resident.name))
+        if resident.arrived and self._engine.ledger.account(resident.name).absent:
+            self._engine.happened(ev.JobResumed(self._engine.now_ns, resident.name))
         self._absence_changed()
+
+    def _stopped(self, resident: Resident) -> bool:
+        return process_state(resident.hello.pid, resident.start_time) is ProcessState.STOPPED
