@@ -113,7 +113,8 @@ class Measuring:
             if newcomer.stage is not Stage.WAITING and newcomer not in self._line:
                 self._line.append(newcomer)
             return
-        if not self._engine.quiet() or any(other is not newcomer for other in self._engine.residence.settling):
+        leaving = [other for other in self._engine.residence.settling if other.away is not None]
+        if leaving or not self._engine.quiet():
             return
         others = [
             (self._engine.board.progress(resident.slot).held_bytes, resident)

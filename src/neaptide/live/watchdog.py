@@ -160,7 +160,7 @@ class Watchdog:
     def _look_for_return(self, resident: Resident, seen: Progress, sight: _Sight) -> None:
         if self._stopped(resident):
             return
-        waits = seen.state is JobState.WAITING_PERMIT and not on_device(resident, seen)
+        waits = seen.wanted_bytes or (seen.state is JobState.WAITING_PERMIT and not on_device(resident, seen))
         if waits or sight.ticks == 0 or self._waited_for(resident):
             self.returned(resident)
 
