@@ -130,7 +130,7 @@ class FakeJob:
             self.member.end_iteration()
             self.ran.append((began, time.monotonic()))
             self.done += 1
-            self._say(say.IterationEnded(number, max(round((time.monotonic() - began) * 1e9), 1)))
+            self._say(say.IterationEnded(number, 1.0, max(round((time.monotonic() - began) * 1e9), 1)))
             if self._told is not None:
                 self._told(index)
         if not spec.goes_without_a_word:

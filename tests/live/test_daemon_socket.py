@@ -36,7 +36,7 @@ def test_only_the_user_may_speak_to_it(daemon: DaemonThread) -> None:
         b"\xff\xff\xff\xff",
         b"\0\0\0\0",
         say.frame(say.Turn()),
-        say.frame(say.IterationEnded(1, 1)),
+        say.frame(say.IterationEnded(1, 1.0, 1)),
         say.frame(say.Ready()) + say.frame(say.StatusRequest()),
     ],
 )

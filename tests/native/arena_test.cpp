@@ -251,6 +251,12 @@ TEST(statistics_count_needed_and_held_apart) {
   stats = bench.arena->stats();
   CHECK_EQUAL(stats.needed_peak, 0U);
   CHECK_EQUAL(stats.held_peak, 0U);
+  const RecentNeeds all = bench.arena->take_recent();
+  CHECK_EQUAL(all.peak, 4 * kMiB);
+  CHECK_EQUAL(all.allocated, 4 * kMiB);
+  const RecentNeeds none = bench.arena->take_recent();
+  CHECK_EQUAL(none.peak, 0U);
+  CHECK_EQUAL(none.allocated, 0U);
   bench.arena->record_series(0);
   CHECK(bench.arena->series().empty());
 }

@@ -9,6 +9,9 @@ from neaptide.core.job import LEGAL, Job, JobKind, JobState
 from neaptide.core.profile import Profile
 from neaptide.core.view import JobView
 
+_NEWEST = 0.5  # of how much slower a job is beside another, the weight of the newest iteration
+_MOST_SLOWER = 1.5  # and against those before it, what one may count for
+
 
 @dataclass(slots=True)
 class Account:
@@ -58,6 +61,13 @@ class Account:
         assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
         self.state = state
         self.since_ns = now_ns
+
+    def slowed(self, other: str, factor: float) -> None:
+        """An iteration beside that job took so many times as long. One that was disturbed says little of the others."""
+        before = self.beside.get(other)
+        if before is not None:
+            factor = before + _NEWEST * (min(factor, _MOST_SLOWER * before) - before)
+        self.beside[other] = factor
 
     def view(self, seen: Observation) -> JobView:
         """The job as a policy sees it, with what the engine sees of it now."""

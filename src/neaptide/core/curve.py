@@ -129,6 +129,13 @@ class MemoryCurve:
         edges = np.concatenate((self.edges_ns[:-1][keep], self.edges_ns[-1:]))
         return MemoryCurve._trusted(edges, self.bytes[keep])
 
+    def grown_to(self, peak: int) -> MemoryCurve:
+        """The curve with every level larger by one factor, so that this is the highest; one of zeros is level."""
+        if self.peak == 0:
+            return MemoryCurve._trusted(self.edges_ns, np.full_like(self.bytes, peak))
+        levels = np.ceil(self.bytes * (peak / self.peak)).astype(np.int64)
+        return MemoryCurve._trusted(self.edges_ns, np.minimum(levels, peak))
+
     def coarsen(self, steps: int) -> MemoryCurve:
         """At most `steps` steps, nowhere below this curve, with the same peak, and little area added.
 

@@ -42,6 +42,7 @@ class IterationEnded(Event, frozen=True, tag="iteration_ended"):
     took_ns: int  # since it was started; of several, all together
     arrivals_ns: tuple[int, ...] = ()  # of the requests that it served
     iterations: int = 1
+    work: float | None = None  # of how many iterations as they were measured; None: as many as there were
 
 
 class JobStalled(Event, frozen=True, tag="job_stalled"):
@@ -58,6 +59,13 @@ class JobEvicted(Event, frozen=True, tag="job_evicted"):
 
     job: str
     absent: bool = False
+
+
+class JobGrew(Event, frozen=True, tag="job_grew"):
+    """An iteration needed more than any that was seen before; from now on the job is taken to need this much."""
+
+    job: str
+    peak_bytes: int
 
 
 class JobEnded(Event, frozen=True, tag="job_ended"):

@@ -80,6 +80,10 @@ class Ledger:
                 self._end_iteration(account, event)
             case ev.JobStalled():
                 account.stalled = True
+            case ev.JobGrew():
+                account.plans = tuple(
+                    plan.grown_to(event.peak_bytes) if plan is account.profile else plan for plan in account.plans
+                )
             case ev.JobEvicted():
                 account.evicted, account.absent = True, event.absent
                 self._suspend(account, event.at_ns)
@@ -109,15 +113,15 @@ class Ledger:
         else:
             account.move(JobState.READY, event.at_ns)
         account.stalled = False
-        took_ns, solo_ns = event.took_ns // event.iterations, account.profile.solo_ns
+        work_ns = round((event.iterations if event.work is None else event.work) * account.profile.solo_ns)
         account.iterations_done += event.iterations
         account.serving = ()
-        account.recent_ns = took_ns
-        account.service_ns += event.iterations * solo_ns
-        account.share_ns += event.iterations * solo_ns
+        account.recent_ns = event.took_ns // event.iterations
+        account.service_ns += work_ns
+        account.share_ns += work_ns
         account.busy_ns += event.took_ns
         for name in account.met:
-            account.beside[name] = max(took_ns, 1) / solo_ns  # of empty iterations, too
+            account.slowed(name, max(event.took_ns, 1) / max(work_ns, 1))  # of empty iterations, too
         account.met.clear()
 
     # --- actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,12 @@ class Profile:
             forward_utilisation=min(1.0, 1e9 * float(busy[forward].sum()) / forward_ns) if forward_ns else None,
             longest_ns=round(1e9 * float(trace.ops.seconds.max(initial=0.0))),
         )
+
+    def grown_to(self, peak_bytes: int) -> Profile:
+        """The same iteration with this peak: all that is ephemeral in it is larger by one factor."""
+        ephemeral = max(peak_bytes - self.persistent_bytes, self.ephemeral_bytes)
+        grown = replace(self, curve=self.curve.grown_to(ephemeral))
+        return grown if self.needs is None else replace(grown, needs=self.needs.grown_to(ephemeral))
 
     @property
     def rest_utilisation(self) -> float:

@@ -27,6 +27,7 @@ from neaptide.live.iterations import Iterations
 from neaptide.live.protocol import (
     Failed,
     Goodbye,
+    Grew,
     Hello,
     Profiled,
     Refused,
@@ -34,6 +35,7 @@ from neaptide.live.protocol import (
     Turn,
     Welcome,
 )
+from neaptide.live.sizes import Growth, Sizes
 
 _ALL = 2**32 - 1
 _NO_CEILING = 2**64 - 1
@@ -67,6 +69,8 @@ class Client:
         self._first: FirstIterations | None = FirstIterations()
         self._trace: bytes | None = None
         self._measured = 0
+        self._growth: Growth | None = None  # from when it was measured
+        self._sizes = Sizes()
         self._turn = False  # the daemon waits for the trace
         self._serves = False  # the trace is of a program that had not trained
         self._reported = 0  # iterations begun when the last one was reported
@@ -113,11 +117,12 @@ class Client:
 
     def begin(self, serving: bool, trained: bool) -> None:
         if self._first is not None:
+            self._sizes.measured(native.take_recent()[1])
             trace = self._first.begin(serving, trained, lambda: self.settings.name)
             if trace is None:
                 return
             self._serves = not trained
-            self._foresee(trace, self._first.op_of_kernel)
+            self._growth = self._foresee(trace, self._first.op_of_kernel)
             self._say_profiled(trace, self._first.begun)
             self._first = None
         native.arm_iteration()
@@ -125,10 +130,12 @@ class Client:
             self._connection.send(RequestArrived())
 
     @staticmethod
-    def _foresee(trace: bytes, op_of_kernel: Integers | None) -> None:
+    def _foresee(encoded: bytes, op_of_kernel: Integers | None) -> Growth:
         """Have the board keep room for what an iteration will take."""
-        levels = foreseen_bytes(decode(trace), op_of_kernel, Spare(*spare_bytes()))
+        trace = decode(encoded)
+        levels = foreseen_bytes(trace, op_of_kernel, Spare(*spare_bytes()))
         native.foresee(levels, len(levels))
+        return Growth(levels, trace.persistent_bytes, trace.peak_bytes)
 
     def end_forward(self) -> None:
         if self._first is None:
@@ -142,13 +149,22 @@ class Client:
             return  # it launched nothing: the next one has its place
         self._reported = begun
         native.end_iteration()
-        self._connection.iteration_ends(begun - 1, native.iteration_began_ns())
+        peak_bytes, allocated_bytes = native.take_recent()
+        self._connection.iteration_ends(begun - 1, self._sizes.of(allocated_bytes), native.iteration_began_ns())
+        self._needed(peak_bytes)
+
+    def _needed(self, peak_bytes: int) -> None:
+        growth = self._growth
+        if growth is not None and growth.grows_to(peak_bytes):
+            native.foresee(growth.levels, len(growth.levels))
+            self._connection.send(Grew(growth.peak_bytes))
 
     def change(self) -> None:
         if self._first is not None:
             self._first.change()
         elif self._serves:  # it has begun to train, and what is known of it is no longer true
             self._serves = False
+            self._growth, self._sizes = None, Sizes()
             native.foresee([], 1)
             self._first = FirstIterations()
             self._first.change()
@@ -199,6 +215,8 @@ class Client:
         while (said := self._connection.receive()) is not None and not self._leaving.is_set():
             match said:
                 case Welcome(measure=False):
+                    if self._growth is not None:
+                        self._connection.send(Grew(self._growth.peak_bytes))
                     self._let_go()
                 case Turn():
                     self._take_turn()

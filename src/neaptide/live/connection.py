@@ -73,9 +73,9 @@ class Connection:
         """The forward pass was launched: to be reported when the device has passed it."""
         self._reporter.send_on_stream(_FORWARD_ENDED)
 
-    def iteration_ends(self, index: int, began_ns: int) -> None:
+    def iteration_ends(self, index: int, size: float, began_ns: int) -> None:
         """The same for the whole iteration, which was permitted at `began_ns`."""
-        self._reporter.end_on_stream(frame(IterationEnded(index, _DURATION_NS)), index, began_ns)
+        self._reporter.end_on_stream(frame(IterationEnded(index, size, _DURATION_NS)), index, began_ns)
 
     def receive(self) -> FromDaemon | None:
         """What the daemon says next; None when it is gone or says what nobody understands."""

@@ -91,6 +91,8 @@ class Daemon:
                 for _ in range(1 if resident.profile is None else resident.profile.batch):  # a call is a whole batch
                     if resident.arrived:
                         self._engine.happened(ev.RequestArrived(self._engine.now_ns, resident.name))
+            case say.Grew() if resident is not None:
+                self._grew(resident, message.peak_bytes)
             case say.Hello() if resident is None:
                 self._hello(caller, message)
             case say.Ready() if resident is not None:
@@ -115,7 +117,7 @@ class Daemon:
             case say.PhaseEnded():
                 return True
             case say.IterationEnded():
-                self._engine.iteration_ended_alone(resident, message.index, message.took_ns)
+                self._engine.iteration_ended_alone(resident, message)
                 self._later("alone", _ALONE_SECONDS, self._settle)
                 return True
         return False
@@ -162,7 +164,7 @@ class Daemon:
         if not resident.arrived:
             return
         serving = self._controller.ledger.account(resident.name).serving
-        self._engine.iteration_ended(resident, message.index, message.took_ns, serving)
+        self._engine.iteration_ended(resident, message, serving)
         self._controller.run()  # first of all: somebody may wait for a permit
         self._watchdog.iteration_ended(resident)
         if resident.absent:
@@ -173,6 +175,12 @@ class Daemon:
             resident.passed_forward(self._board.progress(resident.slot).done)
             if Need.PHASES in self._policy.needs:
                 self._engine.happened(ev.PhaseEnded(self._engine.now_ns, resident.name, message.phase))
+
+    def _grew(self, resident: Resident, peak_bytes: int) -> None:
+        if resident.arrived:
+            self._engine.happened(ev.JobGrew(self._engine.now_ns, resident.name, peak_bytes))
+            self._controller.run()
+            resident.profile = self._controller.ledger.account(resident.name).profile
 
     # --- the budget
 

@@ -19,6 +19,7 @@ from neaptide.core.ledger import Ledger
 from neaptide.core.policy import Need
 from neaptide.core.profile import DEFAULT_IN_FLIGHT
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
+from neaptide.live.protocol import IterationEnded
 from neaptide.live.residence import Residence
 from neaptide.live.resident import Away, Resident
 
@@ -150,34 +151,36 @@ class LiveEngine:
         self.seen.pop(resident.name, None)
         self.crowd_changed()
 
-    def iteration_ended(self, resident: Resident, index: int, took_ns: int, arrivals_ns: tuple[int, ...]) -> None:
+    def iteration_ended(self, resident: Resident, ended: IterationEnded, arrivals_ns: tuple[int, ...]) -> None:
         """The device has passed the last op of an iteration. One that nobody started is counted, and that is all."""
-        asked = resident.running and index < resident.started
-        self._count(resident, index, took_ns)
+        asked = resident.running and ended.index < resident.started
+        self._count(resident, ended)
         if asked and resident.ended == resident.started:
             resident.iteration_ends(self.board.progress(resident.slot).done)
-            self.happened(ev.IterationEnded(self.now_ns, resident.name, took_ns, arrivals_ns))
+            name, took_ns = resident.name, ended.took_ns
+            self.happened(ev.IterationEnded(self.now_ns, name, took_ns, arrivals_ns, work=ended.size))
 
-    def iteration_ended_alone(self, resident: Resident, index: int, took_ns: int) -> None:
+    def iteration_ended_alone(self, resident: Resident, ended: IterationEnded) -> None:
         """The same of a job with an open permit, for which nothing is to be decided: `tell_of` says it later."""
-        self._count(resident, index, took_ns)
+        self._count(resident, ended)
         resident.untold += 1
-        resident.untold_ns += took_ns
+        resident.untold_ns += ended.took_ns
+        resident.untold_work += ended.size
 
     def tell_of(self, resident: Resident) -> None:
         """Have the controller know of iterations that it was not told of."""
-        count, took_ns = resident.untold, resident.untold_ns
-        resident.untold = resident.untold_ns = 0
+        count, took_ns, work = resident.untold, resident.untold_ns, resident.untold_work
+        resident.untold, resident.untold_ns, resident.untold_work = 0, 0, 0.0
         if count and resident.running:
             resident.iteration_ends(self.board.progress(resident.slot).done)
-            self.happened(ev.IterationEnded(self.now_ns, resident.name, took_ns, (), count))
+            self.happened(ev.IterationEnded(self.now_ns, resident.name, took_ns, (), count, work))
 
-    def _count(self, resident: Resident, index: int, took_ns: int) -> None:
-        resident.ended = max(resident.ended, index + 1)
+    def _count(self, resident: Resident, ended: IterationEnded) -> None:
+        resident.ended = max(resident.ended, ended.index + 1)
         resident.started = max(resident.started, resident.ended)
         resident.ends_ns.append(self.now_ns)
         resident.done_iterations += 1
-        resident.busy_ns += took_ns
+        resident.busy_ns += ended.took_ns
 
     # --- permits
 

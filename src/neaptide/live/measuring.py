@@ -95,7 +95,7 @@ class Measuring:
                 newcomer.wants_since_ns = None
             elif newcomer.wants_since_ns is None:
                 newcomer.wants_since_ns = now_ns
-            elif now_ns - newcomer.wants_since_ns > _WAITS_NS and newcomer.away is None:
+            elif now_ns - newcomer.wants_since_ns > _WAITS_NS and newcomer.away is None and not newcomer.absent:
                 self._make_room(newcomer, seen.held_bytes + seen.wanted_bytes)
             if newcomer is self._now:
                 self._watch(newcomer, seen, now_ns)
@@ -142,8 +142,8 @@ class Measuring:
 
     def _watch(self, newcomer: Resident, seen: Progress, now_ns: int) -> None:
         stopped = process_state(newcomer.hello.pid, newcomer.start_time) is ProcessState.STOPPED
-        waits = newcomer.stage is Stage.WAITING and not stopped  # for the others
-        if (seen.done, seen.launched) != self._last or seen.wanted_bytes or waits:
+        waits = not stopped and (newcomer.stage is Stage.WAITING or seen.wanted_bytes)  # for the others
+        if (seen.done, seen.launched) != self._last or waits:
             self._last, self._moved_ns = (seen.done, seen.launched), now_ns
             return
         still_ns = now_ns - self._moved_ns

@@ -80,7 +80,14 @@ class IterationEnded(Message, frozen=True):
     """The device has passed the last op of the iteration with this number on the board, 0 for the first."""
 
     index: Count
+    size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work against that of the iterations that were measured
     took_ns: Duration  # since its first kernel was permitted
+
+
+class Grew(Message, frozen=True):
+    """An iteration needed this much, which is more than any before it, and than was measured."""
+
+    peak_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)]
 
 
 class Failed(Message, frozen=True):
@@ -190,6 +197,7 @@ ToDaemon = (
     | RequestArrived
     | PhaseEnded
     | IterationEnded
+    | Grew
     | Failed
     | Goodbye
     | StatusRequest

@@ -86,6 +86,7 @@ class Resident:
     forward_passed: bool = False
     untold: int = 0  # iterations that have ended while it was alone, of which the controller does not know yet
     untold_ns: int = 0  # what they took
+    untold_work: float = 0.0  # and were, in iterations as they were measured
 
     # Off the device.
     away: Away | None = None  # it is in host memory, or was asked to go there

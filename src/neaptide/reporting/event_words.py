@@ -25,6 +25,10 @@ def _event(event: ev.Event) -> str:
             return f"{job} arrived"
         case ev.JobStalled(job=job):
             return f"{job} waits for memory inside an iteration"
+        case ev.JobGrew(job=job, peak_bytes=peak_bytes):
+            return f"{job} needs more than before: {format_bytes(peak_bytes)}"
+        case ev.JobEvicted(job=job, absent=True):
+            return f"{job} does not come along, and nobody waits for it"
         case ev.JobEvicted(job=job):
             return f"{job} was moved to host memory, because every running iteration waited"
         case ev.JobSuspended(job=job):

@@ -131,6 +131,13 @@ def test_the_total_adds_and_the_envelope_takes_the_larger() -> None:
     assert envelope(pair) == MemoryCurve([0, 2, 4, 6], [5, 7, 7])
 
 
+def test_a_curve_grows_by_one_factor_to_its_new_peak() -> None:
+    curve = MemoryCurve.of_steps([1, 1, 1], [3, 10, 0])
+    assert curve.grown_to(25) == MemoryCurve.of_steps([1, 1, 1], [8, 25, 0])
+    assert curve.grown_to(10**15).peak == 10**15
+    assert MemoryCurve.of_steps([2], [0]).grown_to(7) == MemoryCurve.of_steps([2], [7])
+
+
 def test_coarsening_joins_where_it_adds_the_least_area() -> None:
     curve = MemoryCurve([0, 10, 11, 20, 30], [5, 6, 1, 9])
     assert curve.coarsen(3) == MemoryCurve([0, 11, 20, 30], [6, 1, 9])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import Op, make_trace
 from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
 from neaptide.core.engine import Observation
-from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, JobResumed, RequestArrived, Woken
+from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, JobGrew, JobResumed, RequestArrived, Woken
 from neaptide.core.job import Job, JobKind, JobState
 from neaptide.core.ledger import Ledger
 from neaptide.core.view import JobView
@@ -45,6 +45,29 @@ def test_service_counts_time_alone_and_busy_time_counts_all() -> None:
         iterate(made, "a", n * 2 * SECOND, 2 * SECOND)
     assert seen(made, "a").service_ns == 3 * SECOND
     assert seen(made, "a").busy_ns == 6 * SECOND
+
+
+def test_a_larger_iteration_counts_as_more_service_and_is_not_slower_beside_another() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Start("b"), Start("a"))
+    made.apply(IterationEnded(3 * SECOND, "a", 3 * SECOND, work=2.5))
+    assert seen(made, "a").service_ns == 2.5 * SECOND
+    assert seen(made, "a").beside["b"] == 1.2
+
+
+def test_a_job_that_grew_is_seen_with_what_it_needs_now() -> None:
+    trace = make_trace([Op(seconds=1.0, scratch_bytes=40), Op(seconds=1.0, scratch_bytes=80)])
+    made = Ledger([Job(name="a", trace=trace)], budget_bytes=1000)
+    made.apply(JobArrived(0, "a"))
+    before = seen(made, "a").profile
+    made.apply(JobGrew(1, "a", before.persistent_bytes + 3 * before.ephemeral_bytes))
+    after = seen(made, "a").profile
+    assert (after.curve.bytes == 3 * before.curve.bytes).all()
+    assert after.needs is not None
+    assert after.needs.peak == after.ephemeral_bytes == 3 * before.ephemeral_bytes
+    assert after.persistent_bytes == before.persistent_bytes
+    made.apply(JobGrew(2, "a", before.peak_bytes))  # said again by a job that has come back
+    assert seen(made, "a").profile.peak_bytes == after.peak_bytes
 
 
 def test_a_newcomer_starts_level_with_the_least_served_job_that_wants_to_run() -> None:

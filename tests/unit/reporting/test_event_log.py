@@ -45,6 +45,7 @@ ENTRIES: tuple[Entry, ...] = (
     ev.PhaseEnded(2, "a", Phase.BACKWARD),
     ev.IterationEnded(3, "a", 3, (0,)),
     ev.JobStalled(4, "a"),
+    ev.JobGrew(4, "a", 60),
     ev.JobEvicted(4, "a"),
     ev.JobSuspended(5, "a"),
     ev.JobResumed(6, "a"),

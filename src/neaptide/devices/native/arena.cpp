@@ -44,6 +44,7 @@ std::size_t Arena::Implementation::block_bytes(Address address) const {
 
 void Arena::Implementation::count_needed_locked() {
   stats_.needed_peak = std::max(stats_.needed_peak, stats_.needed);
+  recent_.peak = std::max(recent_.peak, stats_.needed);
   member_.publish_needed(stats_.needed);
   series_.add(stats_.needed, stats_.held);
 }
@@ -66,6 +67,12 @@ void Arena::Implementation::reset_peaks() {
   const Lock lock = guard();
   stats_.needed_peak = stats_.needed;
   stats_.held_peak = stats_.held;
+}
+
+RecentNeeds Arena::Implementation::take_recent() {
+  const Lock lock = guard();
+  const RecentNeeds before = std::exchange(recent_, {stats_.needed, stats_.needed_total});
+  return {before.peak, stats_.needed_total - before.allocated};
 }
 
 void Arena::Implementation::record_series(std::size_t samples) {
@@ -119,6 +126,7 @@ std::size_t Arena::progress() { return implementation_->progress(); }
 std::size_t Arena::empty_cache() { return implementation_->empty_cache(); }
 ArenaStats Arena::stats() const { return implementation_->stats(); }
 void Arena::reset_peaks() { implementation_->reset_peaks(); }
+RecentNeeds Arena::take_recent() { return implementation_->take_recent(); }
 void Arena::record_series(std::size_t samples) { implementation_->record_series(samples); }
 std::vector<MemorySample> Arena::series() const { return implementation_->series(); }
 std::size_t Arena::evict(Deadline deadline) { return implementation_->evict(deadline); }

@@ -71,6 +71,12 @@ struct ArenaStats {
   std::uint64_t live_blocks = 0;
 };
 
+/// Of a time: the most bytes needed at once, and all that were allocated.
+struct RecentNeeds {
+  std::uint64_t peak = 0;
+  std::uint64_t allocated = 0;
+};
+
 /// One change of needed or held bytes; time on the steady clock.
 struct MemorySample {
   std::uint64_t time_ns = 0;
@@ -115,6 +121,8 @@ class Arena {
   ArenaStats stats() const;
   /// Peaks start again from what is needed and held now.
   void reset_peaks();
+  /// What happened since the last call, or since the start.
+  RecentNeeds take_recent();
   /// Keeps the last `samples` changes from now on; 0 stops and forgets.
   void record_series(std::size_t samples);
   /// The kept samples, oldest first. Changes nothing.

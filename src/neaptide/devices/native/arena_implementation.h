@@ -34,6 +34,7 @@ class Arena::Implementation {
   std::size_t empty_cache();
   ArenaStats stats() const;
   void reset_peaks();
+  RecentNeeds take_recent();
   void record_series(std::size_t samples);
   std::vector<MemorySample> series() const;
   std::size_t evict(Deadline deadline);
@@ -116,6 +117,7 @@ class Arena::Implementation {
   bool evicted_ = false;
   std::vector<EvictedRange> evicted_ranges_;
   ArenaStats stats_;
+  RecentNeeds recent_;  // its peak; what had been allocated when it began
   Series series_;
   std::atomic<std::uint32_t> waiters_{0};
   std::atomic<bool> reuse_at_launch_{true};

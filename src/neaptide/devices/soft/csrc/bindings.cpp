@@ -167,6 +167,10 @@ void bind_reporter(py::module_& m) {
 void bind_memory(py::module_& m) {
   m.def("memory", &memory);
   m.def("reset_peaks", [] { Runtime::get().arena().reset_peaks(); });
+  m.def("take_recent", [] {
+    const auto recent = Runtime::get().arena().take_recent();
+    return py::make_tuple(recent.peak, recent.allocated);
+  });
   m.def("empty_cache", [] { return Runtime::get().arena().empty_cache(); }, ReleaseGil());
   m.def("set_reuse_at_launch", [](bool reuse) { Runtime::get().arena().set_reuse_at_launch(reuse); });
   m.def("record_series", [](std::size_t samples) { Runtime::get().arena().record_series(samples); });
