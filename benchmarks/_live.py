@@ -31,11 +31,15 @@ _WARM_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A job: a network of `_networks`, or a tiny one of the zoo, and the SMs that its kernels may use; None for all."""
+    """A job: a network of `_networks`, or a tiny one of the zoo, and the SMs that its kernels may use; None for all.
+
+    If it varies, `batch` is the largest of batches of many sizes.
+    """
 
     network: str
     batch: int
     sms: int | None
+    varies: bool = False
 
 
 def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tuple[int, int]]]:
@@ -91,6 +95,7 @@ class Together:
         sleep(_WARM_SECONDS)
         began_ns = monotonic_ns()
         sleep(seconds)
+        self.needs_bytes = [job.needs_bytes for job in _measured(self._paths)]
         self._halt()
         rates = []
         for index in range(len(self._jobs)):
@@ -158,7 +163,8 @@ def _jobs(
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     processes = []
     for index, load in enumerate(loads):
-        words = [load.network, str(load.batch), str(folder), f"job{index}", "yes" if logged else "no"]
+        words = [load.network, str(load.batch), "yes" if load.varies else "no"]
+        words += [str(folder), f"job{index}", "yes" if logged else "no"]
         command = JobCommand(name=f"job{index}", command=(sys.executable, "-m", "benchmarks._live_job", *words))
         environment = environment_of(command, DeviceSettings(sms=load.sms, cuda_as_soft=False), paths)
         with (folder / f"job{index}.log").open("wb") as output:
@@ -176,9 +182,7 @@ def _jobs(
 def _all_measured(paths: RuntimePaths, count: int, processes: Sequence[subprocess.Popen[bytes]]) -> list[JobStatus]:
     deadline = monotonic() + _PATIENCE_SECONDS
     while monotonic() < deadline:
-        status = ask(paths, StatusRequest())
-        assert isinstance(status, Status)
-        jobs = sorted((job for job in status.jobs if job.solo_seconds > 0), key=lambda job: int(job.name[3:]))
+        jobs = _measured(paths)
         if len(jobs) == count and all(job.iterations_done > 0 for job in jobs):
             return jobs
         for index, process in enumerate(processes):
@@ -187,3 +191,9 @@ def _all_measured(paths: RuntimePaths, count: int, processes: Sequence[subproces
                 raise RuntimeError(f"job{index} ended early with {process.returncode}:\n{last}")
         sleep(0.2)
     raise RuntimeError("the jobs were not measured in time")
+
+
+def _measured(paths: RuntimePaths) -> list[JobStatus]:
+    status = ask(paths, StatusRequest())
+    assert isinstance(status, Status)
+    return sorted((job for job in status.jobs if job.solo_seconds > 0), key=lambda job: int(job.name[3:]))

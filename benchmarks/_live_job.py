@@ -6,6 +6,7 @@ kernel log, when the device began and ended it.
 
 from __future__ import annotations
 
+import random
 import sys
 from itertools import cycle
 from pathlib import Path
@@ -18,16 +19,25 @@ import neaptide.devices.soft  # noqa: F401
 from neaptide.models.zoo import recipe
 
 LOGGED = 1 << 18  # kernels
+VARIED = 12  # batches, where they vary
 BATCHES = 4  # drawn in advance: here a host that makes batches takes time from the device's cores, as no GPU's does
 
 
-def main(network: str, batch: str, folder: str, name: str, logged: str) -> None:
+def sizes(batch: int, vary: bool, name: str) -> list[int]:
+    """Of the batches: all alike, or from a third of the largest to the largest, in an order of the job's own."""
+    if not vary:
+        return [batch] * BATCHES
+    varied = [batch // 3 + (batch - batch // 3) * part // (VARIED - 1) for part in range(VARIED)]
+    return random.Random(name).sample(varied, VARIED)
+
+
+def main(network: str, batch: str, varies: str, folder: str, name: str, logged: str) -> None:
     """Train."""
     torch.manual_seed(0)
     chosen = NETWORKS[network] if network in NETWORKS else recipe(network, "tiny")
     model = chosen.module().to("soft", memory_format=torch.channels_last)
     optimizer = chosen.optimizer(model.parameters())
-    batches = cycle([chosen.sample(int(batch)) for _ in range(BATCHES)])
+    batches = cycle([chosen.sample(size) for size in sizes(int(batch), varies == "yes", name)])
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
