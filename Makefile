@@ -28,7 +28,7 @@ tides: $(READY)
 	$(BIN)/python examples/two_tides.py demo/resnet50.trace demo/bert-base.trace --figure demo/two-tides.png
 
 test: $(READY)
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -8,7 +8,9 @@ import subprocess
 import pytest
 
 from daemons import MIB, kill, until
+from neaptide.core.events import IterationEnded, JobGrew
 from neaptide.core.job import JobKind
+from neaptide.core.log_format import Joined, decode_line
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -58,9 +60,15 @@ def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_d
     jobs = {each: daemon.begin(each[0], each) for each in (GROWING, TEXT)}
     for arguments, process in jobs.items():
         daemon.ends_as_alone(process, arguments)
-    needs = {job.name: job.needs_bytes for job in daemon.status().jobs}
-    assert needs["resnet18"] < 0.75 * alone(GROWING).peak_bytes
     daemon.check_memory()
+    lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
+    measured = {line.facts.name: line.facts.peak_bytes for line in lines if isinstance(line, Joined)}
+    grew = {line.job: line.peak_bytes for line in lines if isinstance(line, JobGrew)}
+    assert set(grew) == {GROWING[0]}
+    assert 1.5 * measured[GROWING[0]] < grew[GROWING[0]] == daemon.job(GROWING[0]).needs_bytes
+    sizes = [line.work or 0.0 for line in lines if isinstance(line, IterationEnded) and line.job == GROWING[0]]
+    assert min(sizes) == pytest.approx(1, abs=0.1)
+    assert max(sizes) > 1.5
 
 
 def test_a_job_that_is_killed_gives_everything_back_and_the_other_ends_right(start: StartDaemon) -> None:

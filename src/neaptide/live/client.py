@@ -157,7 +157,12 @@ class Client:
         growth = self._growth
         if growth is not None and growth.grows_to(peak_bytes):
             native.foresee(growth.levels, len(growth.levels))
-            self._connection.send(Grew(growth.peak_bytes))
+            self._say_growth()
+
+    def _say_growth(self) -> None:
+        """Tell the daemon, which has only the trace."""
+        if self._growth is not None and self._growth.grown:
+            self._connection.send(Grew(self._growth.peak_bytes))
 
     def change(self) -> None:
         if self._first is not None:
@@ -215,8 +220,7 @@ class Client:
         while (said := self._connection.receive()) is not None and not self._leaving.is_set():
             match said:
                 case Welcome(measure=False):
-                    if self._growth is not None:
-                        self._connection.send(Grew(self._growth.peak_bytes))
+                    self._say_growth()
                     self._let_go()
                 case Turn():
                     self._take_turn()
@@ -233,6 +237,7 @@ class Client:
             self._turn = True
             if self._trace is not None:
                 self._connection.send(Profiled(self._trace, self._measured))
+                self._say_growth()
         self._let_go()
 
     def _say_profiled(self, trace: bytes, measured: int) -> None:

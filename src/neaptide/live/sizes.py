@@ -33,6 +33,7 @@ class Growth:
     def __init__(self, levels: list[int], persistent_bytes: int, peak_bytes: int) -> None:
         self.levels = levels
         self.peak_bytes = peak_bytes
+        self.grown = False
         self._persistent_bytes = persistent_bytes
 
     def grows_to(self, peak_bytes: int) -> bool:
@@ -42,5 +43,5 @@ class Growth:
         persistent = self._persistent_bytes
         factor = (peak_bytes - persistent) / max(self.peak_bytes - persistent, 1)
         self.levels = [persistent + round(factor * max(level - persistent, 0)) for level in self.levels]
-        self.peak_bytes = peak_bytes
+        self.peak_bytes, self.grown = peak_bytes, True
         return True

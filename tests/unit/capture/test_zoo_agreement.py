@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from neaptide import models
@@ -23,6 +24,12 @@ def measured_trace(name: str) -> Trace:
 @cache
 def estimated_trace(name: str) -> Trace:
     return estimated(lambda: models.build(name, scale="tiny").step, find_device("V100"), name=name)
+
+
+def networks(*without: str) -> list[ParameterSet]:
+    """Each network's tests go to one process, where its traces are made once."""
+    names = (name for name in models.names() if name not in without)
+    return [pytest.param(name, marks=pytest.mark.xdist_group(f"zoo {name}")) for name in names]
 
 
 def op_names(trace: Trace) -> list[str]:
@@ -53,7 +60,7 @@ def allocator_peak(name: str) -> int:
     return peak
 
 
-@pytest.mark.parametrize("name", models.names())
+@pytest.mark.parametrize("name", networks())
 def test_estimate_and_measurement_agree(name: str) -> None:
     one, other = estimated_trace(name), measured_trace(name)
     assert op_names(one) == op_names(other)
@@ -62,7 +69,7 @@ def test_estimate_and_measurement_agree(name: str) -> None:
     one.check()
 
 
-@pytest.mark.parametrize("name", models.names())
+@pytest.mark.parametrize("name", networks())
 def test_measured_peak_is_the_allocators(name: str) -> None:
     trace = measured_trace(name)
     trace.check()
@@ -70,7 +77,7 @@ def test_measured_peak_is_the_allocators(name: str) -> None:
     assert trace.peak_bytes == pytest.approx(allocator_peak(name), rel=0.01)
 
 
-@pytest.mark.parametrize("name", sorted(set(models.names()) - {"vae"}))  # its weights are most of what it holds
+@pytest.mark.parametrize("name", networks("vae"))  # its weights are most of what it holds
 def test_memory_rises_in_the_forward_pass_and_falls_in_the_backward(name: str) -> None:
     held = tensor_bytes(measured_trace(name))
     assert held[0] < held.max() / 1.2
