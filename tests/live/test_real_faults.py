@@ -11,6 +11,8 @@ from daemons import MIB, kill, until
 from neaptide.core.events import IterationEnded, JobGrew
 from neaptide.core.job import JobKind
 from neaptide.core.log_format import Joined, decode_line
+from neaptide.live.replay import replay
+from neaptide.policies.files import find_policy
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -61,6 +63,8 @@ def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_d
     for arguments, process in jobs.items():
         daemon.ends_as_alone(process, arguments)
     daemon.check_memory()
+    until(lambda: daemon.paths.events.read_bytes().count(b"job_ended") == 2, "the log to be written")
+    assert replay(daemon.paths.events, daemon.paths.traces, find_policy("neaptide")) == []
     lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
     measured = {line.facts.name: line.facts.peak_bytes for line in lines if isinstance(line, Joined)}
     grew = {line.job: line.peak_bytes for line in lines if isinstance(line, JobGrew)}

@@ -34,7 +34,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     share_ns: int = 0  # its service for fair shares: whoever comes starts level with the least served that wants to run
     busy_ns: int = 0  # how long its iterations took so far, all together
     recent_ns: int  # how long its last iteration took; 0 before the first
-    beside: Mapping[str, float]  # the last slowdown against alone that was measured beside each other job
+    beside: Mapping[str, float]  # how many times as long iterations took beside each other job, of late
     held_bytes: int
     stalled: bool  # waits for memory inside an iteration
     evicted: bool = False  # suspended by the engine, which also brings it back

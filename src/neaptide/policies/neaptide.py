@@ -41,7 +41,7 @@ class Neaptide(Policy):
          (1 - u) / (1 + U). Thus small jobs run all at once, larger ones by twos, and two that fill it by turns,
          shortest first, since sharing would then only make the shorter one later;
        - beside a single one, when the peaks of both fit together (else memory keeps them apart): only if running
-         together was not clearly slower than taking turns when it was last measured, 1 / slowdown of the one + 1 /
+         together was not clearly slower than taking turns in the last iterations, 1 / slowdown of the one + 1 /
          slowdown of the other >= `worth_sharing`, tried again every `try_again` iterations; and, for the first
          iteration of a job, not while the other one is of the same network and in its forward pass: two equal jobs
          that start together want the same things at the same time for ever, and once apart they stay apart.
@@ -54,7 +54,7 @@ class Neaptide(Policy):
     patience: float = 10.0
     width: float = 1.9
     gain: float = 0.2
-    worth_sharing: float = 0.9  # below 1, as one measurement says little
+    worth_sharing: float = 0.9  # below 1, as a few iterations say little
     try_again: int = 64
     in_flight: int = 64  # kernels, and at most a sixteenth of an iteration's, while the peaks do not fit together
     early: float = 0.5  # of an iteration alone: a shorter delay is not waited for
