@@ -20,7 +20,7 @@ from neaptide.live.event_log import EventLog
 from neaptide.live.measuring import Measuring
 from neaptide.live.paths import RuntimePaths
 from neaptide.live.registration import RefusedError, Registration
-from neaptide.live.resident import Resident
+from neaptide.live.resident import Away, Resident
 from neaptide.live.status import Standing
 from neaptide.live.watchdog import TICK_SECONDS, Watchdog
 
@@ -87,6 +87,8 @@ class Daemon:
                 self._iteration_ended(resident, message)
             case say.PhaseEnded() if resident is not None:
                 self._phase_ended(resident, message)
+            case say.RequestArrived() if resident is not None and resident.presumed:
+                resident.presumed = False  # this is the one that was told of
             case say.RequestArrived() if resident is not None:
                 for _ in range(1 if resident.profile is None else resident.profile.batch):  # a call is a whole batch
                     if resident.arrived:
@@ -231,7 +233,19 @@ class Daemon:
 
     def _look_at_residence(self) -> None:
         self._engine.residence.look()
+        self._controller.run()
+        self._presume_requests()
         self._settle()
+
+    def _presume_requests(self) -> None:
+        """A job in host memory can copy nothing to the device, and so not tell of a request: it is told for it."""
+        for resident in self._engine.residents.values():
+            if resident.trains or resident.presumed or resident.away is not Away.POLICY:
+                continue
+            account = self._controller.ledger.account(resident.name)
+            if not (self._engine.residence.awaits(resident) or account.requests or account.serving):
+                resident.presumed = True
+                self._engine.happened(ev.RequestArrived(self._engine.now_ns, resident.name))
 
     def _reap(self, attempt: int) -> None:
         with suppress(BoardError):

@@ -94,6 +94,7 @@ class Resident:
     asked_ns: int = 0  # when it was last asked to go or come
     absent: bool = False  # stopped or hanging: nobody waits for it, and its bytes cannot be counted on
     stalled: bool = False
+    presumed: bool = False  # a request that it cannot tell of while it is away was told for it
     wants_since_ns: int | None = None  # as a newcomer, memory that it waits for
 
     # For people.
