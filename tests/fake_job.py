@@ -119,6 +119,7 @@ class FakeJob:
             if index == spec.pause_at:
                 self._wait(self.go_on.is_set)
             if spec.kind is JobKind.INFERENCE:
+                self._serve()  # what it is asked is copied to the device first
                 self._say(say.RequestArrived())
             number = self.member.begin_iteration()
             self._await_permit(number)

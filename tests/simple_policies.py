@@ -28,6 +28,17 @@ class Paging(Everything):
     oversubscribes = True
 
 
+class SendsIdleAway(Everything):
+    """Keeps jobs on the device only while there are requests for them."""
+
+    name = "sends-idle-away"
+
+    def decide(self, view: View) -> Sequence[Action]:
+        away: list[Action] = [Suspend(job.name) for job in view.in_state(JobState.READY) if not job.requests]
+        back: list[Action] = [Resume(job.name) for job in view.in_state(JobState.SUSPENDED) if job.requests]
+        return [*away, *back, *super().decide(view)]
+
+
 class Told(Everything):
     """Starts everything after what a function of the view says."""
 

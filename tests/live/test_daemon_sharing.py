@@ -15,6 +15,7 @@ from neaptide.live.asking import ask
 from neaptide.live.replay import replay
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
+from simple_policies import SendsIdleAway
 
 LIVE_POLICIES = sorted(set(POLICIES) - {"spatial-paged"})
 
@@ -45,6 +46,21 @@ def test_three_jobs_that_do_not_fit_together_all_end_under_every_policy(
         daemon.stop()
     assert "fault" not in capfd.readouterr().err
     assert replay(daemon.paths.events, daemon.paths.traces, find_policy(policy)) == []
+
+
+def test_a_serving_job_that_is_suspended_between_requests_is_brought_back_for_the_next(tmp_path: Path) -> None:
+    daemon = DaemonThread(tmp_path / "run", SendsIdleAway())
+    try:
+        serving = daemon.run(name="serving", iterations=10, kind="inference", pause_at=5)
+        until(lambda: serving.evictions > 0, "it to be sent away while it has nothing to do")
+        serving.go_on.set()
+        serving.join()
+        until(lambda: daemon.has("serving", "done"), "it to be done")
+        assert serving.done == 10
+    finally:
+        daemon.stop()
+    lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
+    assert sum(isinstance(line, ev.RequestArrived) for line in lines) <= 11  # the last may be presumed
 
 
 def test_a_newcomer_is_measured_while_nothing_else_runs(daemon: DaemonThread) -> None:

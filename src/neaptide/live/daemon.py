@@ -20,7 +20,8 @@ from neaptide.live.event_log import EventLog
 from neaptide.live.measuring import Measuring
 from neaptide.live.paths import RuntimePaths
 from neaptide.live.registration import RefusedError, Registration
-from neaptide.live.resident import Away, Resident
+from neaptide.live.requests import Requests
+from neaptide.live.resident import Resident
 from neaptide.live.status import Standing
 from neaptide.live.watchdog import TICK_SECONDS, Watchdog
 
@@ -69,6 +70,7 @@ class Daemon:
         self._measuring = Measuring(self._engine)
         self._watchdog = Watchdog(self._engine, self._tell_budget)
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
+        self._requests = Requests(self._engine)
         self._standing = Standing(board, self._engine)
         self._wake: asyncio.TimerHandle | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -87,12 +89,8 @@ class Daemon:
                 self._iteration_ended(resident, message)
             case say.PhaseEnded() if resident is not None:
                 self._phase_ended(resident, message)
-            case say.RequestArrived() if resident is not None and resident.presumed:
-                resident.presumed = False  # this is the one that was told of
             case say.RequestArrived() if resident is not None:
-                for _ in range(1 if resident.profile is None else resident.profile.batch):  # a call is a whole batch
-                    if resident.arrived:
-                        self._engine.happened(ev.RequestArrived(self._engine.now_ns, resident.name))
+                self._requests.arrived(resident)
             case say.Grew() if resident is not None:
                 self._grew(resident, message.peak_bytes)
             case say.Hello() if resident is None:
@@ -234,18 +232,8 @@ class Daemon:
     def _look_at_residence(self) -> None:
         self._engine.residence.look()
         self._controller.run()
-        self._presume_requests()
+        self._requests.presume()
         self._settle()
-
-    def _presume_requests(self) -> None:
-        """A job in host memory can copy nothing to the device, and so not tell of a request: it is told for it."""
-        for resident in self._engine.residents.values():
-            if resident.trains or resident.presumed or resident.away is not Away.POLICY:
-                continue
-            account = self._controller.ledger.account(resident.name)
-            if not (self._engine.residence.awaits(resident) or account.requests or account.serving):
-                resident.presumed = True
-                self._engine.happened(ev.RequestArrived(self._engine.now_ns, resident.name))
 
     def _reap(self, attempt: int) -> None:
         with suppress(BoardError):
