@@ -42,6 +42,21 @@ def kill(process: subprocess.Popen[str]) -> None:
         process.stdout.close()
 
 
+def until_it_ran(process: subprocess.Popen[str], iterations: int) -> None:
+    """Wait for a job of `spawn`."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= iterations:
+            return
+    raise AssertionError("it ended early")
+
+
+def goes_on(job: FakeJob, iterations: int = 5) -> None:
+    """Wait for so many more."""
+    before = job.done
+    until(lambda: job.done >= before + iterations, f"{job.spec.name} to go on after {before}")
+
+
 class _Jobs:
     """A daemon's jobs, and what it says of them."""
 

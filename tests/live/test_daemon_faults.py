@@ -1,20 +1,17 @@
-"""What may go wrong with jobs and with the daemon: after each, no capacity is lost and the others go on."""
+"""What may go wrong with jobs: after each, no capacity is lost and the others go on."""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from daemons import MIB, DaemonProcess, DaemonThread, kill, until
-from fake_job import FakeJob
-from neaptide.devices.board import Board, JobState, Request
+from daemons import MIB, DaemonProcess, DaemonThread, goes_on, kill, until, until_it_ran
 from neaptide.live import watchdog
 from simple_policies import Everything
 
@@ -27,19 +24,6 @@ def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Daemon
     yield daemon
     daemon.stop()
     assert "fault" not in capfd.readouterr().err
-
-
-def until_it_ran(process: subprocess.Popen[str], iterations: int) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) >= iterations:
-            return
-    raise AssertionError("it ended early")
-
-
-def goes_on(job: FakeJob, iterations: int = 5) -> None:
-    before = job.done
-    until(lambda: job.done >= before + iterations, f"{job.spec.name} to go on after {before}")
 
 
 def test_jobs_killed_at_any_moment_give_everything_back(daemon: DaemonThread) -> None:
@@ -210,112 +194,6 @@ def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
     oldest.join()
     assert daemon.status().high_water_bytes <= 100 * MIB
     daemon.stop()
-
-
-def test_a_daemon_killed_in_the_middle_finds_its_jobs_again(tmp_path: Path) -> None:
-    daemon = DaemonProcess(tmp_path / "run")
-    try:
-        _kill_and_restart(daemon)
-    finally:
-        assert "fault" not in daemon.stop()
-
-
-def _kill_and_restart(daemon: DaemonProcess) -> None:
-    jobs = [daemon.run(name=name, iterations=100_000) for name in "ab"]
-    until(lambda: all(job.done > 5 for job in jobs), "both to run")
-    daemon.process.kill()
-    daemon.process.communicate()
-    for job in jobs:
-        goes_on(job)  # under the board's limits
-    daemon.start()
-    until(lambda: all(daemon.has(name, "running") or daemon.has(name, "ready") for name in "ab"), "both to be back")
-    for job in jobs:
-        goes_on(job, 20)
-    late = daemon.run(name="late", iterations=10)
-    late.join()
-    assert daemon.status().high_water_bytes <= 100 * MIB
-    assert max(job.most for job in jobs) == 50 * MIB
-
-
-SENDS_AWAY = """
-from neaptide.core.actions import Admit, Start, Suspend
-from neaptide.core.policy import Policy
-
-class SendsAway(Policy):
-    name = "sends-away"
-
-    def decide(self, view):
-        here = [job for job in view.jobs if job.name != "away" or {stays}]
-        away = [Suspend(job.name) for job in view.jobs if job.admitted and job not in here]
-        admitted = [Admit(job.name) for job in view.queued if job in here]
-        return [*away, *admitted, *(Start(job.name) for job in (*view.queued, *view.startable) if job in here)]
-"""
-STAYS = {JobState.EVICTED: "False", JobState.SUSPENDED: "job.iterations_done < 3"}
-
-
-def sending_away(folder: Path, state: JobState) -> DaemonProcess:
-    """A daemon that keeps the job `away` in this state."""
-    policy = folder / "sends_away.py"
-    policy.write_text(SENDS_AWAY.format(stays=STAYS[state]))
-    return DaemonProcess(folder / "run", str(policy))
-
-
-def kill_daemon(daemon: DaemonProcess) -> None:
-    daemon.process.kill()
-    daemon.process.communicate()
-
-
-@pytest.mark.parametrize("state", STAYS, ids=lambda state: state.name.lower())
-def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(state: JobState, tmp_path: Path) -> None:
-    daemon = sending_away(tmp_path, state)
-    try:
-        away, other = (daemon.run(name=name, iterations=100_000) for name in ("away", "other"))
-        until(lambda: away.board.progress(away.member.slot).state is state, "it to be sent away")
-        goes_on(other)
-        assert away.board.progress(away.member.slot).held_bytes == 0
-        kill_daemon(daemon)
-        for job in (away, other):
-            goes_on(job)  # under the board's limits
-        daemon.policy = "neaptide"
-        daemon.start()
-        _are_back_and_lose_nothing(daemon, away, other)
-    finally:
-        assert "fault" not in daemon.stop()
-
-
-def test_a_daemon_brings_back_a_job_that_does_what_the_one_before_it_had_asked(tmp_path: Path) -> None:
-    daemon = DaemonProcess(tmp_path / "run")
-    try:
-        job = daemon.spawn(name="late", iterations=100_000)
-        until_it_ran(job, 3)
-        kill_daemon(daemon)
-        until_it_ran(job, 30)  # it goes on alone, and looks for a daemon
-        job.send_signal(signal.SIGSTOP)
-        board = Board.open(daemon.paths.board)
-        (slot,) = (each.slot for each in board.snapshot().slots)
-        board.set_request(slot, Request.EVICT)
-        daemon.start()
-        job.send_signal(signal.SIGCONT)
-        until(lambda: daemon.has("late", "running") or daemon.has("late", "ready"), "it to be back")
-        ran = daemon.job("late").iterations_done
-        until(lambda: daemon.job("late").iterations_done > ran + 20, "it to go on")
-    finally:
-        assert "fault" not in daemon.stop()
-
-
-def _are_back_and_lose_nothing(daemon: DaemonProcess, *jobs: FakeJob) -> None:
-    names = [job.spec.name for job in jobs]
-    until(lambda: all(daemon.has(name, "running") or daemon.has(name, "ready") for name in names), "all to be back")
-    for job in jobs:
-        goes_on(job, 20)
-    assert daemon.status().high_water_bytes <= daemon.budget
-    for job in jobs:
-        job.stop.set()
-        job.join()
-    until(lambda: daemon.status().used_bytes == 0, "all memory to be back")
-    large = daemon.run(name="large", iterations=3, persistent=40 * MIB, ephemeral=56 * MIB)
-    large.join()
-    assert large.done == 3
 
 
 def test_a_full_disk_for_the_log_is_said_once_and_does_not_matter(tmp_path: Path) -> None:
