@@ -17,15 +17,15 @@ import numpy as np
 from benchmarks import _gavel_networks as networks
 
 from neaptide.capture import estimated
-from neaptide.cli.trace_cache import TraceCache, Wanted
-from neaptide.core.actions import Action, Admit, CapInFlight, Start
-from neaptide.core.columns import Flags, Integers, Labels, Lists
+from neaptide.core.control.actions import Action, Admit, CapInFlight, Start
+from neaptide.core.control.events import IterationEnded
+from neaptide.core.control.job import Job
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded
-from neaptide.core.job import Job
-from neaptide.core.policy import Policy
-from neaptide.core.trace import Kind, Ops, Tensors, Trace
-from neaptide.core.view import View
+from neaptide.core.traces.columns import Flags, Integers, Labels, Lists
+from neaptide.core.traces.trace import Kind, Ops, Tensors, Trace
+from neaptide.scenarios.trace_cache import TraceCache, Wanted
 from neaptide.simulation import Contention, Submission, simulate
 
 V100 = find_device("V100-16GB")

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, monotonic_ns, sleep
 
-from neaptide.core.trace import Trace
-from neaptide.core.trace_format import decode
+from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace_format import decode
 from neaptide.devices.board import Board
-from neaptide.live.asking import ask
-from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
-from neaptide.live.lock import running_pid
-from neaptide.live.paths import RuntimePaths
-from neaptide.live.protocol import JobStatus, Status, StatusRequest
-from neaptide.live.starting import start_daemon, stop_daemon
+from neaptide.live.protocol.asking import ask
+from neaptide.live.protocol.lock import running_pid
+from neaptide.live.protocol.messages import JobStatus, Status, StatusRequest
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.starting import start_daemon, stop_daemon
 
 _ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
 _UNLIMITED = 16 << 30

@@ -11,13 +11,13 @@ import torch
 
 from neaptide import models
 from neaptide.capture import estimated, measured
-from neaptide.capture.hooks import watching
-from neaptide.capture.recorder import Recorder
-from neaptide.core.curve import total
+from neaptide.capture.recording.hooks import watching
+from neaptide.capture.recording.recorder import Recorder
 from neaptide.core.device import find_device
-from neaptide.core.trace import Trace
-from neaptide.core.trace_format import decode, encode
-from neaptide.reporting.bench import Figure
+from neaptide.core.traces.curve import total
+from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace_format import decode, encode
+from neaptide.reporting.terminal.bench import Figure
 
 DEVICE = find_device("V100-16GB")
 RECORDED = ("resnet50", "gpt2", "rnnlm-large")

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks._live import Load, in_turn, together
 
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 
 # What a budget is of the sum of the jobs' peaks.
 SHARE = 0.65

@@ -19,10 +19,10 @@ from matplotlib.figure import Figure as Drawing
 
 from neaptide import models
 from neaptide.capture import estimated
-from neaptide.core.columns import Flags, Floats
-from neaptide.core.trace import LIGHT_FILL, Trace
-from neaptide.reporting.bench import Figure
-from neaptide.reporting.figures import STYLE
+from neaptide.core.traces.columns import Flags, Floats
+from neaptide.core.traces.trace import LIGHT_FILL, Trace
+from neaptide.reporting.figures.profile import STYLE
+from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Contention
 from neaptide.simulation.contention import demands_of
 

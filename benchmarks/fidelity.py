@@ -14,8 +14,8 @@ from pathlib import Path
 from neaptide import models
 from neaptide.capture import estimated
 from neaptide.core.device import find_device
-from neaptide.core.trace import Phase, Trace
-from neaptide.reporting.bench import Figure
+from neaptide.core.traces.trace import Phase, Trace
+from neaptide.reporting.terminal.bench import Figure
 
 V100 = find_device("V100-16GB")
 # (file, network, batch); serving files end with fwd, training ones (forward and backward only) with fb1.

@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks._live import Load, in_turn, together
 from benchmarks.colocate import FULL_GPT, NARROW_GPT, NARROW_RESNET
 
+from neaptide.core.control.job import Job
 from neaptide.core.device import find_device
-from neaptide.core.job import Job
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.policies.files import find_policy
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Contention, Outcome, Submission, simulate
 
 POLICIES = ("temporal", "zico", "neaptide")

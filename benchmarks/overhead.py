@@ -10,10 +10,10 @@ from statistics import median
 
 from benchmarks._training import Network, Trainer, rate_of
 
-from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
-from neaptide.live.paths import RuntimePaths
-from neaptide.live.starting import start_daemon, stop_daemon
-from neaptide.reporting.bench import Figure
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.starting import start_daemon, stop_daemon
+from neaptide.reporting.terminal.bench import Figure
 
 # Steps of about 10, 40 and 300 ms on two cores.
 NETWORKS = (Network("gpt2", "tiny", 4), Network("resnet18", "tiny", 64), Network("resnet18", "paper", 4))

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from neaptide.core.device import find_device
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 
 # A kernel takes one of the SMs, so that another is left for copies: a GPU has engines of their own for them.
 ONE_SM = {"NEAPTIDE_SOFT_SMS": "1"}

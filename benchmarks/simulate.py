@@ -8,15 +8,15 @@ from time import perf_counter
 
 import numpy as np
 
-from neaptide.core.actions import Action, Admit, Start
-from neaptide.core.columns import Labels, Lists
+from neaptide.core.control.actions import Action, Admit, Start
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Policy
-from neaptide.core.trace import Kind, Ops, Phase, Tensors, Trace
+from neaptide.core.traces.columns import Labels, Lists
+from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 from neaptide.core.units import GIB, MIB
-from neaptide.core.view import View
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Outcome, Submission, simulate
 from neaptide.simulation.workloads import regular_requests, salus_jobs
 

@@ -15,7 +15,7 @@ from time import perf_counter
 
 from benchmarks._training import Network, Trainer, rate_of
 
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 
 # the goal of a step against one on `cpu`
 STEPS = (

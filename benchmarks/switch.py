@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from benchmarks._live import Load, spans_of
 
-from neaptide.reporting.bench import Figure
+from neaptide.reporting.terminal.bench import Figure
 
 # An iteration of some milliseconds: the switch, not the work, is what is looked at.
 LOAD = Load("vae", 64, 1)

@@ -7,9 +7,9 @@ neaptide run examples/jobs.toml --policy examples/all_at_once.py --wait 0s
 
 from collections.abc import Sequence
 
-from neaptide.core.actions import Action, Admit, Start
-from neaptide.core.policy import Policy
-from neaptide.core.view import View
+from neaptide.core.control.actions import Action, Admit, Start
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 
 
 class AllAtOnce(Policy):

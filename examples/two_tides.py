@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from neaptide.capture.files import load
-from neaptide.core.curve import MemoryCurve, total
-from neaptide.core.trace import Trace
+from neaptide.core.traces.curve import MemoryCurve, total
+from neaptide.core.traces.trace import Trace
 from neaptide.core.units import GIB, format_bytes, format_seconds, parse_bytes
 
 COLOURS = ("#3b6ea5", "#e0a030")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neaptide.core.columns import Labels, Lists
-from neaptide.core.trace import Kind, Ops, Phase, Tensors, Trace
+from neaptide.core.traces.columns import Labels, Lists
+from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ os.environ.setdefault("NEAPTIDE_SOFT_WAIT", "5")
 
 import torch
 
-from neaptide.live import cuda_as_soft
+from neaptide.devices.soft import as_cuda as cuda_as_soft
 
 
 @contextmanager

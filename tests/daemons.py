@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 
 from fake_job import FakeJob, FakeJobSpec
-from neaptide.core.policy import Policy
+from neaptide.core.control.policy import Policy
 from neaptide.devices.board import Board
-from neaptide.live.asking import NoDaemonError, ask
-from neaptide.live.paths import RuntimePaths, prepare
-from neaptide.live.protocol import JobStatus, Shutdown, Status, StatusRequest
-from neaptide.live.server import Server, listening
+from neaptide.live.daemon.server import Server, listening
+from neaptide.live.protocol.asking import NoDaemonError, ask
+from neaptide.live.protocol.messages import JobStatus, Shutdown, Status, StatusRequest
+from neaptide.live.protocol.paths import RuntimePaths, prepare
 from neaptide.policies.files import find_policy
 
 MIB = 1 << 20

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from line import Line
-from neaptide.core.job import JobKind
-from neaptide.core.trace import Phase
-from neaptide.core.trace_format import encode
+from neaptide.core.control.job import JobKind
+from neaptide.core.traces.trace import Phase
+from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import PERMIT_ALL, Board, JobState, Request
 from neaptide.devices.board.member import Member
-from neaptide.live import protocol as say
+from neaptide.live.protocol import messages as say
 
 MIB = 1 << 20
 _STEPS = 8

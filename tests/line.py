@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from neaptide.live import protocol as say
+from neaptide.live.protocol import messages as say
 
 
 class Line:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from neaptide.core.actions import Admit, Start
-from neaptide.core.controller import Decided, Entry, Refused
-from neaptide.core.events import BudgetChanged, IterationEnded, JobArrived, JobEnded, JobFailed, JobStalled
-from neaptide.core.job import JobKind
+from neaptide.core.control.actions import Admit, Start
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.events import BudgetChanged, IterationEnded, JobArrived, JobEnded, JobFailed, JobStalled
+from neaptide.core.control.job import JobKind
 from neaptide.core.units import GIB
-from neaptide.reporting.comparison import Row
-from neaptide.reporting.metrics import measure
-from neaptide.reporting.records import JobFacts
-from neaptide.reporting.shared_memory import Panel
+from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.records import JobFacts
+from neaptide.reporting.terminal.comparison import Row
 from neaptide.simulation import MemorySeries, Outcome
 
 MS = 1_000_000

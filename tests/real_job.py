@@ -38,7 +38,7 @@ def serve(work: Workload, inputs: list[Tensor], _: Tensor) -> Tensor:
 def main(network: str, batch: int, steps: int, what: str = "train", grows_at: int | None = None) -> None:
     if what == "serve" and "NEAPTIDE_SOCKET" in os.environ:
         neaptide.attach(kind="inference", deadline_seconds=DEADLINE_SECONDS)
-    from neaptide.devices.soft.memory import max_memory_reserved
+    from neaptide.devices.soft.torch_module.memory import max_memory_reserved
 
     torch.manual_seed(0)
     work = build(network, batch, "tiny", "soft")

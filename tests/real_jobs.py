@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from daemons import DaemonThread, until
-from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
 from real_job import PAUSE
 
 PROGRAM = Path(__file__).parent / "real_job.py"

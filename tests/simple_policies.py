@@ -5,10 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from neaptide.core.actions import Action, Admit, CapInFlight, MoveLane, Resume, SetGate, SetPlan, Start, Suspend, WakeAt
-from neaptide.core.job import JobState
-from neaptide.core.policy import Policy
-from neaptide.core.view import View
+from neaptide.core.control.actions import (
+    Action,
+    Admit,
+    CapInFlight,
+    MoveLane,
+    Resume,
+    SetGate,
+    SetPlan,
+    Start,
+    Suspend,
+    WakeAt,
+)
+from neaptide.core.control.job import JobState
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 
 
 class Everything(Policy):

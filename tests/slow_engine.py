@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.simulation.contention import Contention, Demand, rates
 
 _ONE = 1 << 22

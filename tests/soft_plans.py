@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 import neaptide
-from neaptide.core.columns import Labels, Lists
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Ops, Phase, Tensors, Trace
+from neaptide.core.traces.columns import Labels, Lists
+from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 from neaptide.fitting.run import Run
-from neaptide.planning.candidates import candidates
-from neaptide.planning.chains import Chains, Unreachable
+from neaptide.planning.analysis.candidates import candidates
+from neaptide.planning.analysis.completion import Chains, Unreachable
 from neaptide.planning.plan import Gap, Plan, Planner, Return
 
 PROFILED = 7  # iterations before a plan is carried out

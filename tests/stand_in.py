@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from neaptide.devices.board import PERMIT_ALL, Board
-from neaptide.live import protocol as say
+from neaptide.live.protocol import messages as say
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
-BOOTSTRAP = SOURCE / "neaptide" / "live" / "bootstrap"
+BOOTSTRAP = SOURCE / "neaptide" / "live" / "job" / "bootstrap"
 SECONDS = 60.0
 _Said = TypeVar("_Said", bound=say.Message)
 

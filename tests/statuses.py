@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.job import JobKind
+from neaptide.core.control.job import JobKind
 from neaptide.core.units import GIB, MIB
-from neaptide.live.protocol import JobStatus, Status
+from neaptide.live.protocol.messages import JobStatus, Status
 
 
 def job_status(name: str, state: str = "running", **changed: Any) -> JobStatus:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from builders import Op, Tensor, make_trace
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 
 
 def device(link_bandwidth: float = 10.0, bandwidth: float = 1e9) -> DeviceSpec:

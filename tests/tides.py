@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 
 MIB = 1 << 20
 # V100's peaks, so that a full op asks for most of the device.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.curve import MemoryCurve
-from neaptide.core.events import Event, Woken
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.profile import Profile
-from neaptide.core.view import JobView, View
+from neaptide.core.control.events import Event, Woken
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView, View
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.profile import Profile
 
 
 def tide(*levels: int, step_ns: int = 10, persistent: int = 0, forward_ns: int | None = None, **facts: Any) -> Profile:

@@ -7,11 +7,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from neaptide.fitting.run import fit
-    from neaptide.live.attach import attach
+    from neaptide.live.job.attach import attach
 
 __all__ = ["__version__", "attach", "fit"]
 
-_LAZY = {"attach": "neaptide.live.attach", "fit": "neaptide.fitting.run"}
+_LAZY = {"attach": "neaptide.live.job.attach", "fit": "neaptide.fitting.run"}
 
 
 def __getattr__(name: str) -> Any:

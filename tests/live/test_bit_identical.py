@@ -12,9 +12,9 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from neaptide.core.trace import Phase, Trace
-from neaptide.core.trace_format import decode
-from neaptide.live.iterations import Iterations
+from neaptide.core.traces.trace import Phase, Trace
+from neaptide.core.traces.trace_format import decode
+from neaptide.live.job.iterations import Iterations
 
 with patch.dict(os.environ, {"NEAPTIDE_SOFT_SMS": "1", "NEAPTIDE_SOFT_CAPACITY": "1GiB", "NEAPTIDE_SOFT_WAIT": "5"}):
     try:
@@ -22,7 +22,7 @@ with patch.dict(os.environ, {"NEAPTIDE_SOFT_SMS": "1", "NEAPTIDE_SOFT_CAPACITY":
     except RuntimeError as impossible:
         pytest.skip(str(impossible), allow_module_level=True)
 
-from neaptide.live.first_iterations import FirstIterations
+from neaptide.live.job.first_iterations import FirstIterations
 
 sys.path.append(str(Path(__file__).parents[1] / "soft"))
 from training import identical, train

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import neaptide
-from neaptide.core.job import JobKind
-from neaptide.core.trace import Phase
-from neaptide.core.trace_format import decode
+from neaptide.core.control.job import JobKind
+from neaptide.core.traces.trace import Phase
+from neaptide.core.traces.trace_format import decode
 from neaptide.devices.board import PERMIT_ALL, JobState
-from neaptide.live import protocol as say
+from neaptide.live.protocol import messages as say
 from stand_in import SECONDS, SOURCE, StandIn, finished, wait_until
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -232,6 +232,6 @@ class Squares(torch.utils.data.Dataset):
 for names in DataLoader(Squares(), batch_size=4, num_workers=1):
     print(set(names))
 """
-    watched, plainly = "neaptide.live.iterations", "torch.nn.modules.module"
+    watched, plainly = "neaptide.live.job.iterations", "torch.nn.modules.module"
     assert run(workers) == ["own", f"True {watched}", f"{{'{plainly}'}}"]
     assert not daemon.heard  # it imported torch and used no device

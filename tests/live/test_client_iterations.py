@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from neaptide.live.iterations import Iterations
+from neaptide.live.job.iterations import Iterations
 
 BATCH = torch.ones(2, 3)
 

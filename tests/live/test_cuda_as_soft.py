@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import neaptide.devices.soft
-from neaptide.live import cuda_as_soft
-from neaptide.live.cuda_as_soft import names
+from neaptide.devices.soft import as_cuda as cuda_as_soft
+from neaptide.devices.soft.as_cuda import names
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
@@ -67,7 +67,7 @@ def test_what_fails_halfway_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(_: object) -> None:
         raise RuntimeError("no")
 
-    monkeypatch.setattr("neaptide.live.cuda_as_soft.answers.patch", fail)
+    monkeypatch.setattr("neaptide.devices.soft.as_cuda.answers.patch", fail)
     with pytest.raises(RuntimeError, match="no"):
         cuda_as_soft.install()
     assert not cuda_as_soft.installed()
@@ -171,4 +171,4 @@ class TestNames:
 
 
 def test_soft_itself_is_imported() -> None:
-    assert neaptide.devices.soft.face is torch.soft
+    assert neaptide.devices.soft.torch_module is torch.soft

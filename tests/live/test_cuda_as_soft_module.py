@@ -10,7 +10,7 @@ from torch import nn
 
 from cuda_name import cuda_is_soft
 from neaptide.capture.measured import measured
-from neaptide.live import cuda_as_soft
+from neaptide.devices.soft import as_cuda as cuda_as_soft
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from neaptide.live import cuda_as_soft
+from neaptide.devices.soft import as_cuda as cuda_as_soft
 
 PROGRAMS = Path(__file__).parent / "programs"
-SOURCES = Path(cuda_as_soft.__file__).parents[3]
+SOURCES = Path(cuda_as_soft.__file__).parents[4]
 # By program, the device that is named where cuda is not asked for: soft where the program can be told, else the CPU.
 PLAIN = {
     **dict.fromkeys(("mnist", "mixed_precision", "char_gpt", "packed_rnn", "image_models", "checkpoints"), "soft"),

@@ -13,9 +13,9 @@ import pytest
 
 from daemons import DaemonProcess, until
 from neaptide.cli import main
-from neaptide.live import protocol as say
-from neaptide.live.asking import ask
-from neaptide.live.lock import running_pid
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.asking import ask
+from neaptide.live.protocol.lock import running_pid
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonProcess, DaemonThread, goes_on, kill, until, until_it_ran
-from neaptide.live import watchdog
+from neaptide.live.daemon import watchdog
 from simple_policies import Everything
 
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "12"))  # victims of the loop that kills, in pairs

@@ -38,8 +38,8 @@ def _kill_and_restart(daemon: DaemonProcess) -> None:
 
 
 SENDS_AWAY = """
-from neaptide.core.actions import Admit, Start, Suspend
-from neaptide.core.policy import Policy
+from neaptide.core.control.actions import Admit, Start, Suspend
+from neaptide.core.control.policy import Policy
 
 class SendsAway(Policy):
     name = "sends-away"

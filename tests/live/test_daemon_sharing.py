@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonThread, until
-from neaptide.core import events as ev
-from neaptide.core.log_format import decode_line
-from neaptide.live import protocol as say
-from neaptide.live.asking import ask
-from neaptide.live.replay import replay
+from neaptide.core.control import events as ev
+from neaptide.core.control.log_format import decode_line
+from neaptide.live.daemon.replay import replay
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.asking import ask
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
 from simple_policies import SendsIdleAway

@@ -11,8 +11,8 @@ import pytest
 
 from daemons import DaemonThread
 from line import Line
-from neaptide.live import protocol as say
-from neaptide.live.asking import watch
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.asking import watch
 
 
 @pytest.fixture

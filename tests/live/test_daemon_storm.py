@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonThread, until
-from neaptide.live.asking import ask
-from neaptide.live.protocol import SetBudget
+from neaptide.live.protocol.asking import ask
+from neaptide.live.protocol.messages import SetBudget
 
 BUDGET = 100 * MIB
 STORMS = int(os.environ.get("NEAPTIDE_TEST_STORMS", "1"))  # of each policy

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from daemons import MIB, kill, until
-from neaptide.core.events import IterationEnded, JobGrew
-from neaptide.core.job import JobKind
-from neaptide.core.log_format import Joined, decode_line
-from neaptide.live.replay import replay
+from neaptide.core.control.events import IterationEnded, JobGrew
+from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import Joined, decode_line
+from neaptide.live.daemon.replay import replay
 from neaptide.policies.files import find_policy
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 

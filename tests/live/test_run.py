@@ -12,10 +12,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from neaptide.live.lock import running_pid
-from neaptide.live.paths import RuntimePaths
-from neaptide.live.starting import start_daemon, stop_daemon
-from neaptide.reporting.run_folder import EVENTS, MEMORY, REPORT, read_run
+from neaptide.live.protocol.lock import running_pid
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.starting import start_daemon, stop_daemon
+from neaptide.reporting.logs.run_folder import EVENTS, MEMORY, REPORT, read_run
 
 DEADLINE_SECONDS = 120.0
 

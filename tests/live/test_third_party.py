@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.core.trace import Phase
-from neaptide.core.trace_format import decode
-from neaptide.live import protocol as say
+from neaptide.core.traces.trace import Phase
+from neaptide.core.traces.trace_format import decode
+from neaptide.live.protocol import messages as say
 from stand_in import StandIn, finished
 
 pytestmark = pytest.mark.xdist_group("processes")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.plan import CODECS, Gap, Plan, Return
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.curve import MemoryCurve
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.trace import Kind, Phase, Trace
 
 
 @st.composite

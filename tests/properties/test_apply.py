@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from neaptide.core.device import DeviceSpec, find_device
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.traces.trace import Phase, Trace
 from neaptide.planning.apply import apply, summary_of
 from neaptide.planning.plan import Plan, Return
 from properties.plans import any_plans, training_traces

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neaptide.core import curve as curve_module
-from neaptide.core.curve import MemoryCurve, envelope, total, total_remaining
+from neaptide.core.traces import curve as curve_module
+from neaptide.core.traces.curve import MemoryCurve, envelope, total, total_remaining
 from properties.strategies import curves
 
 GRID = range(-60, 110)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neaptide.core.device import DeviceSpec
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import apply
-from neaptide.planning.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import capuchin, checkmate, dtr, echo, gist, swapadvisor
 from properties.training_steps import training_steps

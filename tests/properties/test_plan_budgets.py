@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neaptide.core.device import find_device
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import apply
-from neaptide.planning.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import PLANNERS, best
 from properties.plans import training_traces

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neaptide.core.controller import Refused
+from neaptide.core.control.controller import Refused
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted
+from neaptide.core.control.job import Job, JobKind
 from neaptide.core.device import DeviceSpec, find_device
-from neaptide.core.events import IterationEnded, JobEnded, JobEvicted
-from neaptide.core.job import Job, JobKind
-from neaptide.core.profile import Profile
-from neaptide.core.trace import Trace
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
 from neaptide.policies.files import find_policy
 from neaptide.simulation import Outcome, Submission, simulate
 from tides import MIB, tide

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neaptide.core.controller import Refused
+from neaptide.core.control.controller import Refused
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobStalled
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobEnded, JobEvicted, JobStalled
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Policy
-from neaptide.core.profile import Profile
-from neaptide.core.trace import Trace
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
 from neaptide.policies import POLICIES
 from neaptide.policies.salus import Order, Salus
 from neaptide.simulation import Outcome, Submission, simulate

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 import slow_engine
 from builders import Op, Tensor, make_trace
-from neaptide.core.actions import CapInFlight
-from neaptide.core.controller import Decided, Refused
+from neaptide.core.control.actions import CapInFlight
+from neaptide.core.control.controller import Decided, Refused
+from neaptide.core.control.events import IterationEnded, JobEnded, JobFailed
+from neaptide.core.control.job import Job, JobKind
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobEnded, JobFailed
-from neaptide.core.job import Job, JobKind
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.traces.trace import Phase, Trace
 from neaptide.simulation import Contention, Submission, simulate
 from simple_policies import Everything, Malicious, Told
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.traces.trace import Phase, Trace
 from properties.strategies import traces
 
 

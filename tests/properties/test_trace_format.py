@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import columns_of, training_trace
-from neaptide.core.trace import Trace
-from neaptide.core.trace_format import MAGIC, VERSION, TraceFormatError, decode, encode
+from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace_format import MAGIC, VERSION, TraceFormatError, decode, encode
 from properties.strategies import traces
 
 FIXED = struct.Struct("<IQI")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 
 # What a layer may be, and what its backward pass is called.
 _LAYERS = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from neaptide.capture import measured
-from neaptide.capture.device_times import LONGEST_GAP_NS, Aside, KernelRun, times_from
+from neaptide.capture.costing.device_times import LONGEST_GAP_NS, Aside, KernelRun, times_from
 from neaptide.capture.script import profile_script
 from neaptide.models import build
 

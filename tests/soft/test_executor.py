@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neaptide.core.device import find_device
-from neaptide.core.trace import Kind, Phase
-from neaptide.planning.executor.codecs import DECODE, ENCODE
-from neaptide.planning.executor.compiling import compiled
-from neaptide.planning.executor.copying import Copier
-from neaptide.planning.executor.host_pool import HostPool
-from neaptide.planning.executor.program import Verb
-from neaptide.planning.executor.recording import Call, Recording, Reference, Save, View
+from neaptide.core.traces.trace import Kind, Phase
+from neaptide.planning.executor.compile.compiling import compiled
+from neaptide.planning.executor.compile.program import Verb
+from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
+from neaptide.planning.executor.run.codecs import DECODE, ENCODE
+from neaptide.planning.executor.run.copying import Copier
+from neaptide.planning.executor.run.host_pool import HostPool
 from neaptide.planning.plan import Gap, Plan, Return
 from soft_plans import small_trace
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import neaptide
 from neaptide.core.device import find_device
 from neaptide.models import build
-from neaptide.planning.bounds import lower_bound
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError
 from neaptide.planning.planners import best
 from soft_plans import PROFILED, planner, same, train

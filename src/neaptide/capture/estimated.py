@@ -15,14 +15,14 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from neaptide.capture.cost import roofline_seconds
-from neaptide.capture.cutting import Times, Where
-from neaptide.capture.hooks import watching
-from neaptide.capture.log import Log
-from neaptide.capture.rnn_workspace import rnn_workspace_bytes
+from neaptide.capture.costing.cost import roofline_seconds
+from neaptide.capture.costing.rnn_workspace import rnn_workspace_bytes
+from neaptide.capture.recording.cutting import Times, Where
+from neaptide.capture.recording.hooks import watching
+from neaptide.capture.recording.log import Log
 from neaptide.capture.session import CaptureError, Session
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 Step = Callable[[], object]
 

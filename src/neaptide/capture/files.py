@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from neaptide.core.trace import Trace
-from neaptide.core.trace_format import TraceFormatError, decode, encode
+from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace_format import TraceFormatError, decode, encode
 
 
 def save(trace: Trace, path: Path) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import torch
 
-from neaptide.capture.cutting import Where
-from neaptide.capture.hooks import watching
+from neaptide.capture.recording.cutting import Where
+from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import Session
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 
 def measured(

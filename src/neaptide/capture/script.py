@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from neaptide.capture.cutting import Where
-from neaptide.capture.hooks import watching
+from neaptide.capture.recording.cutting import Where
+from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import CaptureError, Session
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 # A script without an optimizer step is taken for a serving one after so many calls of its model.
 _SERVING_CALLS = 100

@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from neaptide.capture.accumulation import undo_copies
-from neaptide.capture.cutting import Times, Where, held_between, held_storages, low_point, trace_of, variation_of
-from neaptide.capture.device_times import Aside, KernelRun, kernel_module, logged, times_from
-from neaptide.capture.log import Log
-from neaptide.capture.recorder import Recorder
-from neaptide.capture.timing import Events, Span, match, profiled
-from neaptide.core.curve import Integers
-from neaptide.core.trace import Trace
+from neaptide.capture.costing.device_times import Aside, KernelRun, kernel_module, logged, times_from
+from neaptide.capture.costing.timing import Events, Span, match, profiled
+from neaptide.capture.recording.accumulation import undo_copies
+from neaptide.capture.recording.cutting import (
+    Times,
+    Where,
+    held_between,
+    held_storages,
+    low_point,
+    trace_of,
+    variation_of,
+)
+from neaptide.capture.recording.log import Log
+from neaptide.capture.recording.recorder import Recorder
+from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.trace import Trace
 
 # The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
 SETTLING, CLOSING = 1, 1

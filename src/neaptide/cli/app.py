@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from neaptide import __version__
-from neaptide.cli.target import end_options_at_program, end_options_at_script
+from neaptide.scenarios.target import end_options_at_program, end_options_at_script
 
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -26,7 +26,7 @@ app = App(
     result_action="return_value",
 )
 app.command(
-    "neaptide.cli.profile:profile",
+    "neaptide.cli.commands.profile:profile",
     help="Show how much memory one iteration of a model or a script needs, and when.",
     usage="Usage: neaptide profile [OPTIONS] TARGET [ARGUMENTS...]",
     help_epilogue="""\
@@ -39,7 +39,7 @@ unchanged, until enough of its iterations were seen. Options go before a script.
 """,
 )
 app.command(
-    "neaptide.cli.plan:plan",
+    "neaptide.cli.commands.plan:plan",
     help="Show what it costs to run one iteration in less memory.",
     usage="Usage: neaptide plan [OPTIONS] TARGET",
     help_epilogue="""\
@@ -52,7 +52,7 @@ the device's data sheet.
 """,
 )
 app.command(
-    "neaptide.cli.simulate:simulate",
+    "neaptide.cli.commands.simulate:simulate",
     help="Run a scenario of jobs under several policies in virtual time, and compare them.",
     usage="Usage: neaptide simulate [OPTIONS] SCENARIO",
     help_epilogue="""\
@@ -65,7 +65,7 @@ each column is.
 """,
 )
 app.command(
-    "neaptide.cli.reproduce:reproduce",
+    "neaptide.cli.commands.reproduce:reproduce",
     help="Run a paper's experiment without its hardware and print ours beside the published figures.",
     usage="Usage: neaptide reproduce [OPTIONS] PAPER",
     help_epilogue="""\
@@ -81,7 +81,7 @@ checkmate, capuchin, gist.
 """,
 )
 app.command(
-    "neaptide.cli.run:run",
+    "neaptide.cli.commands.run:run",
     help="Run several jobs, or one command, so that they share the device under one budget.",
     usage="Usage: neaptide run [OPTIONS] JOBS.toml\n       neaptide run [OPTIONS] -- COMMAND...",
     help_epilogue="""\
@@ -93,17 +93,17 @@ command joins the one that runs, or starts one that others can join.
 """,
 )
 app.command(
-    "neaptide.cli.top:top",
+    "neaptide.cli.commands.top:top",
     help="Show the jobs of the running daemon as they run.",
     usage="Usage: neaptide top",
 )
 app.command(
-    "neaptide.cli.report:report",
+    "neaptide.cli.commands.report:report",
     help="Compare runs of the same jobs under several policies, and write the report as one page.",
     usage="Usage: neaptide report [OPTIONS] FOLDER...",
 )
 app.command(
-    "neaptide.cli.up:up",
+    "neaptide.cli.commands.up:up",
     help="Start the daemon that lets several jobs share the device under one budget.",
     usage="Usage: neaptide up [OPTIONS]",
     help_epilogue="""\
@@ -114,22 +114,22 @@ It meets its jobs in NEAPTIDE_RUNTIME, or in the user's runtime directory.
 """,
 )
 app.command(
-    "neaptide.cli.down:down",
+    "neaptide.cli.commands.down:down",
     help="End the daemon; its jobs go on under the budget, without a policy.",
     usage="Usage: neaptide down",
 )
 app.command(
-    "neaptide.cli.status:status",
+    "neaptide.cli.commands.status:status",
     help="Show the daemon and its jobs.",
     usage="Usage: neaptide status [--json]",
 )
 app.command(
-    "neaptide.cli.budget:budget",
+    "neaptide.cli.commands.budget:budget",
     help="Show or change what all jobs together may hold, while they run.",
     usage="Usage: neaptide budget [AMOUNT]",
 )
 app.command(
-    "neaptide.cli.bench:bench",
+    "neaptide.cli.commands.bench:bench",
     help="Run one of the project's benchmarks and show its figures beside their goals.",
     usage="Usage: neaptide bench [OPTIONS] NAME",
 )

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.units import format_bytes
-from neaptide.live.asking import NoDaemonError, ask
-from neaptide.live.lock import running_pid
-from neaptide.live.paths import RuntimePaths, runtime_paths
-from neaptide.live.protocol import Status, StatusRequest
-from neaptide.live.starting import default_budget_bytes, start_daemon, stop_daemon
+from neaptide.live.protocol.asking import NoDaemonError, ask
+from neaptide.live.protocol.lock import running_pid
+from neaptide.live.protocol.messages import Status, StatusRequest
+from neaptide.live.protocol.paths import RuntimePaths, runtime_paths
+from neaptide.live.runs.starting import default_budget_bytes, start_daemon, stop_daemon
 from neaptide.policies.files import find_policy
 
 DEFAULT_POLICY = "neaptide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DaemonRequest:
     """What a run asks of its daemon; None leaves it to the daemon."""
 
     policy: str | None = None
@@ -31,7 +31,7 @@ class Wanted:
 
 
 @contextmanager
-def daemon_for_file(wanted: Wanted) -> Iterator[RuntimePaths]:
+def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
     """The running daemon if it suits, else one of the run's own on a board of its own; that one ends with the run."""
     here = runtime_paths()
     if not wanted.private and running_pid(here) is not None:
@@ -50,7 +50,7 @@ def daemon_for_file(wanted: Wanted) -> Iterator[RuntimePaths]:
 
 
 @contextmanager
-def daemon_for_command(wanted: Wanted) -> Iterator[RuntimePaths]:
+def daemon_for_command(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
     """The running daemon, or one that others can join; it ends with the command unless others have."""
     if wanted.private:
         with daemon_for_file(wanted) as paths:
@@ -79,13 +79,13 @@ def jobs_left(paths: RuntimePaths) -> int:
     return sum(job.state not in ("done", "failed") for job in status.jobs)
 
 
-def _start(paths: RuntimePaths, wanted: Wanted) -> None:
+def _start(paths: RuntimePaths, wanted: DaemonRequest) -> None:
     policy = wanted.policy or DEFAULT_POLICY
     find_policy(policy)  # here, where what is wrong with it can be said
     start_daemon(paths, policy, wanted.budget_bytes or default_budget_bytes(), len(os.sched_getaffinity(0)))
 
 
-def _check_suits(paths: RuntimePaths, wanted: Wanted) -> None:
+def _check_suits(paths: RuntimePaths, wanted: DaemonRequest) -> None:
     """Raise ValueError unless the daemon that runs is as the run wants it."""
     status = ask(paths, StatusRequest())
     assert isinstance(status, Status)

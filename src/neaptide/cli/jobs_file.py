@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from neaptide.cli.toml import Place, convert
 from neaptide.core.units import parse_bytes, parse_seconds
-from neaptide.live.launching import DeviceSettings, JobCommand
+from neaptide.live.runs.launching import DeviceSettings, JobCommand
+from neaptide.scenarios.toml import Place, convert
 
 Time = str | int | float  # "50ms", or seconds
 _PYTHON = ("python", "python3")

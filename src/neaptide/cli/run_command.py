@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from neaptide.cli.daemon_for_run import Wanted, daemon_for_command, jobs_left
-from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
-from neaptide.live.lock import running_pid
+from neaptide.cli.daemon_for_run import DaemonRequest, daemon_for_command, jobs_left
+from neaptide.live.protocol.lock import running_pid
+from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
 
 
-def run_command(job: JobCommand, device: DeviceSettings, wanted: Wanted) -> int:
+def run_command(job: JobCommand, device: DeviceSettings, wanted: DaemonRequest) -> int:
     """Run a command until it ends; its exit code, as a shell would report it."""
     with daemon_for_command(wanted) as paths:
         try:

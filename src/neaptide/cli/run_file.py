@@ -12,23 +12,23 @@ from types import FrameType
 from rich.console import Console
 
 from neaptide.cli import console
-from neaptide.cli.daemon_for_run import Wanted, daemon_for_file
+from neaptide.cli.daemon_for_run import DaemonRequest, daemon_for_file
 from neaptide.cli.jobs_file import JobsFile, load_jobs
 from neaptide.core.units import format_bytes
-from neaptide.live.run_jobs import RunRecord, run_jobs
+from neaptide.live.runs.run_jobs import RunRecord, run_jobs
 from neaptide.policies.files import find_policy
-from neaptide.reporting.html_report import write_report
-from neaptide.reporting.live_display import LiveDisplay
-from neaptide.reporting.live_run import live_run
-from neaptide.reporting.run_folder import REPORT, next_folder, prepare_folder, save_run
-from neaptide.reporting.run_summary import remarks, summary_line, summary_table
+from neaptide.reporting.logs.live_run import live_run
+from neaptide.reporting.logs.run_folder import REPORT, next_folder, prepare_folder, save_run
+from neaptide.reporting.pages.html_report import write_report
+from neaptide.reporting.terminal.live_display import LiveDisplay
+from neaptide.reporting.terminal.run_summary import remarks, summary_line, summary_table
 
 JOB_FAILED, INTERRUPTED = 1, 130
 _RUNS = Path("neaptide-runs")
 
 
 def run_file(
-    path: Path, wanted: Wanted, wait_seconds: float | None, cuda_as_soft: bool | None, output: Path | None
+    path: Path, wanted: DaemonRequest, wait_seconds: float | None, cuda_as_soft: bool | None, output: Path | None
 ) -> int:
     """Run the jobs; 0 when all ended well, 1 when one failed, 130 when it was interrupted."""
     given = load_jobs(path)

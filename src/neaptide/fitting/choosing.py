@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Trace
+from neaptide.core.traces.trace import Kind, Trace
 from neaptide.core.units import format_bytes
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import Summary
-from neaptide.planning.bounds import lower_bound
-from neaptide.planning.executor.compiling import compiled
-from neaptide.planning.executor.prediction import predicted
-from neaptide.planning.executor.program import Program
-from neaptide.planning.executor.recording import Recording
+from neaptide.planning.executor.compile.compiling import compiled
+from neaptide.planning.executor.compile.prediction import predicted
+from neaptide.planning.executor.compile.program import Program
+from neaptide.planning.executor.compile.recording import Recording
 from neaptide.planning.plan import CannotFitError, Planner
 from neaptide.planning.planners import PLANNERS
 

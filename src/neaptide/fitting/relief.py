@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from neaptide.capture.device_times import Aside
-from neaptide.planning.executor.copying import Copier
-from neaptide.planning.executor.record import Record
-from neaptide.planning.executor.recording import View
+from neaptide.capture.costing.device_times import Aside
+from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.run.copying import Copier
+from neaptide.planning.executor.run.record import Record
 from neaptide.planning.plan import Gap, Return
 
 _AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)

@@ -10,11 +10,11 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from neaptide.capture.cutting import Where
-from neaptide.capture.hooks import watching
+from neaptide.capture.recording.cutting import Where
+from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import Session
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.core.units import parse_bytes
 from neaptide.fitting.choosing import Chosen, choose
 from neaptide.fitting.gauge import Gauge
@@ -22,7 +22,7 @@ from neaptide.fitting.link import spec_of
 from neaptide.fitting.relief import Relief, Relieved
 from neaptide.fitting.report import described
 from neaptide.fitting.tape import Tape, persistent_tensors
-from neaptide.planning.executor.runner import Runner
+from neaptide.planning.executor.run.runner import Runner
 from neaptide.planning.plan import Plan, Planner
 
 

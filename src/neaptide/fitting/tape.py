@@ -10,11 +10,11 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from neaptide.capture.recorder import Recorder
+from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.session import Captured
 from neaptide.fitting.relief import Relief, is_only_saved, may_be_moved
-from neaptide.planning.executor.record import Record
-from neaptide.planning.executor.recording import Call, Recording, Reference, Save, View
+from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
+from neaptide.planning.executor.run.record import Record
 
 
 @dataclass(slots=True)

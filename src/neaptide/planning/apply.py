@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neaptide.core.columns import Integers, Labels, Lists
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Ops, Phase, Tensors, Trace
+from neaptide.core.traces.columns import Integers, Labels, Lists
+from neaptide.core.traces.trace import Ops, Phase, Tensors, Trace
+from neaptide.planning.costing.presences import Presences
+from neaptide.planning.costing.schedule import Schedule, Scheduler
+from neaptide.planning.costing.sequence import DECODE, ENCODE, ORIGINAL, RERUN, WAIT
 from neaptide.planning.plan import Plan, Return
-from neaptide.planning.presences import Presences
-from neaptide.planning.schedule import Schedule, Scheduler
-from neaptide.planning.sequence import DECODE, ENCODE, ORIGINAL, RERUN, WAIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import apply
-from neaptide.planning.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Plan, Planner
 
 SHARES = (0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2)  # of what lies between the lower bound and the unplanned peak

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 
 class Return(Enum):

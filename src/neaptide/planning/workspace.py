@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from neaptide.core.policy import Policy
+from neaptide.core.control.policy import Policy
 from neaptide.core.registry import Registry
 from neaptide.policies.antman import AntMan
 from neaptide.policies.gandiva import Gandiva

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.actions import Action, SetGate, Start
-from neaptide.core.job import JobState
-from neaptide.core.policy import Need, Policy
-from neaptide.core.view import JobView, View
-from neaptide.policies.precedence import Precedence, in_turn
+from neaptide.core.control.actions import Action, SetGate, Start
+from neaptide.core.control.job import JobState
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import JobView, View
+from neaptide.policies.parts.precedence import Precedence, in_turn
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from neaptide.core.policy import Policy
+from neaptide.core.control.policy import Policy
 from neaptide.policies import POLICIES
 
 

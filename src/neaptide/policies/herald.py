@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.actions import Action, CapInFlight, SetGate, Start, WakeAt
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.policy import Need, Policy
-from neaptide.core.profile import DEFAULT_IN_FLIGHT
-from neaptide.core.view import JobView, View
-from neaptide.policies.precedence import Precedence, in_turn
+from neaptide.core.control.actions import Action, CapInFlight, SetGate, Start, WakeAt
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import JobView, View
+from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
+from neaptide.policies.parts.precedence import Precedence, in_turn
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from neaptide.core.actions import Action, SetGate, SetPlan, Start, Suspend, WakeAt
-from neaptide.core.job import JobState
-from neaptide.core.policy import Need, Policy
-from neaptide.core.view import JobView, View
-from neaptide.policies.admission import has_work, too_many
-from neaptide.policies.fitting import Stagger, caps
-from neaptide.policies.plans import best_plan
-from neaptide.policies.replicas import better_after_forward, in_step
-from neaptide.policies.residence import Residence, remaining_ns
-from neaptide.policies.slack import NEVER, Slack, ops_in_the_way_ns
+from neaptide.core.control.actions import Action, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.control.job import JobState
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import JobView, View
+from neaptide.policies.parts.admission import has_work, too_many
+from neaptide.policies.parts.plans import best_plan
+from neaptide.policies.parts.replicas import better_after_forward, in_step
+from neaptide.policies.parts.residence import Residence, remaining_ns
+from neaptide.policies.parts.slack import NEVER, Slack, ops_in_the_way_ns
+from neaptide.policies.parts.stagger import Stagger, caps
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
-from neaptide.core.events import PhaseEnded
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.policy import Need, Policy
-from neaptide.core.view import JobView, View
-from neaptide.policies.admission import has_work, too_many
-from neaptide.policies.ageing import overdue
-from neaptide.policies.lanes import Lanes, inside
+from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
+from neaptide.core.control.events import PhaseEnded
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import JobView, View
+from neaptide.policies.parts.admission import has_work, too_many
+from neaptide.policies.parts.ageing import overdue
+from neaptide.policies.parts.lanes import Lanes, inside
 
 _AGED, _IN_TURN = 0, 1
 

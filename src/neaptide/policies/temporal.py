@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.actions import Action, Admit, Start
-from neaptide.core.job import JobState
-from neaptide.core.policy import Policy
-from neaptide.core.view import View
-from neaptide.policies.admission import admit_in_turn, has_work
+from neaptide.core.control.actions import Action, Admit, Start
+from neaptide.core.control.job import JobState
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
+from neaptide.policies.parts.admission import admit_in_turn, has_work
 
 
 @dataclass(frozen=True)

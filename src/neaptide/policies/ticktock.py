@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.actions import Action, SetGate, Start
-from neaptide.core.events import PhaseEnded
-from neaptide.core.policy import Need, Policy
-from neaptide.core.trace import Phase
-from neaptide.core.view import JobView, View
-from neaptide.policies.admission import admit_in_turn
+from neaptide.core.control.actions import Action, SetGate, Start
+from neaptide.core.control.events import PhaseEnded
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import JobView, View
+from neaptide.core.traces.trace import Phase
+from neaptide.policies.parts.admission import admit_in_turn
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.actions import Action, Admit, Resume, Start, Suspend, WakeAt
-from neaptide.core.policy import Need, Policy
-from neaptide.core.view import View
-from neaptide.policies.admission import has_work, may_come_back, may_come_in, too_many
-from neaptide.policies.ageing import make_way
-from neaptide.policies.fitting import Stagger, caps
+from neaptide.core.control.actions import Action, Admit, Resume, Start, Suspend, WakeAt
+from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import View
+from neaptide.policies.parts.admission import has_work, may_come_back, may_come_in, too_many
+from neaptide.policies.parts.ageing import make_way
+from neaptide.policies.parts.stagger import Stagger, caps
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from neaptide.core.columns import Floats, Integers
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.traces.columns import Floats, Integers
+from neaptide.core.traces.trace import Phase, Trace
 from neaptide.simulation import library
 from neaptide.simulation.contention import demands_of
 

@@ -14,9 +14,9 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from neaptide.core.columns import Floats
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
+from neaptide.core.traces.columns import Floats
+from neaptide.core.traces.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

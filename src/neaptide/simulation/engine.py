@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from neaptide.core import actions as act
-from neaptide.core import events as ev
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.engine import Observation
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Need
 from neaptide.core.device import DeviceSpec
-from neaptide.core.engine import Observation
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Need
-from neaptide.core.profile import DEFAULT_IN_FLIGHT
-from neaptide.core.trace import Phase
+from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
+from neaptide.core.traces.trace import Phase
 from neaptide.core.units import format_bytes
 from neaptide.simulation import library
 from neaptide.simulation.columns import PlanColumns

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from neaptide.core.columns import Integers
-from neaptide.core.controller import Entry
+from neaptide.core.control.controller import Entry
+from neaptide.core.traces.columns import Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import thread_time
 
-from neaptide.core.actions import Action
-from neaptide.core.controller import Controller, Entry
+from neaptide.core.control.actions import Action
+from neaptide.core.control.controller import Controller, Entry
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 from neaptide.core.device import DeviceSpec
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Policy
-from neaptide.core.view import View
 from neaptide.simulation.contention import Contention
 from neaptide.simulation.engine import VirtualEngine
 from neaptide.simulation.outcome import Outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from neaptide.core import events as ev
+from neaptide.core.control import events as ev
 
 NEVER = 2**63 - 1
 # The order of kinds at one time.

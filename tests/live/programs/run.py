@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from neaptide.live import cuda_as_soft
+from neaptide.devices.soft import as_cuda as cuda_as_soft
 
 torch.set_num_threads(1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from neaptide import models
 from neaptide.capture import estimated
 from neaptide.core.device import find_device
-from neaptide.core.trace import Phase
+from neaptide.core.traces.trace import Phase
 
 MEBIBYTES = {
     "conv1": 221.558, "relu1": 221.558, "lrn1": 221.558, "pool1": 53.394,

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from neaptide import models
 from neaptide.capture import CaptureError, estimated
-from neaptide.capture.cost import cost_of
-from neaptide.capture.rnn_workspace import rnn_workspace_bytes
+from neaptide.capture.costing.cost import cost_of
+from neaptide.capture.costing.rnn_workspace import rnn_workspace_bytes
 from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.traces.trace import Phase, Trace
 from neaptide.core.units import GIB
 
 V100 = find_device("V100-16GB")

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from neaptide.capture import CaptureError, measured
-from neaptide.capture.recorder import Recorder
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.capture.recording.recorder import Recorder
+from neaptide.core.traces.trace import Kind, Phase, Trace
 
 
 def ops(trace: Trace, phase: Phase | None = None) -> list[str]:

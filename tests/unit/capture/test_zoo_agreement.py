@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from neaptide import models
 from neaptide.capture import estimated, measured
 from neaptide.core.device import find_device
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 
 
 @cache

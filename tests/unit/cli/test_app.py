@@ -11,8 +11,8 @@ import pytest
 
 import neaptide
 from builders import training_trace
-from neaptide.cli import sources
-from neaptide.core.trace_format import encode
+from neaptide.core.traces.trace_format import encode
+from neaptide.scenarios import sources
 
 HEAVY = ("torch", "numpy", "matplotlib", "msgspec")
 

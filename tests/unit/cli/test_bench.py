@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from neaptide.cli import bench
-from neaptide.cli.bench import benchmark_directories, find_benchmark
+from neaptide.cli.commands import bench
+from neaptide.cli.commands.bench import benchmark_directories, find_benchmark
 
-HEAD = "from neaptide.reporting.bench import Figure\n"
+HEAD = "from neaptide.reporting.terminal.bench import Figure\n"
 BENCHMARKS = {
     "speed": HEAD + "def figures():\n    yield Figure('time', 2.5, 's', '<= 3')\n    yield Figure('size', 7, 'KiB')\n",
     "missed": HEAD + "def figures():\n    yield Figure('time', 2.5, 's', '<= 2')\n",

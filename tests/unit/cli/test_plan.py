@@ -6,11 +6,11 @@ import pytest
 from neaptide.capture.files import save
 from neaptide.cli import main
 from neaptide.core.device import find_device
-from neaptide.core.trace_format import decode
+from neaptide.core.traces.trace_format import decode
 from neaptide.planning.apply import apply
-from neaptide.planning.layers import network_trace
-from neaptide.planning.networks import alexnet
 from neaptide.planning.planners import liveness
+from neaptide.reproductions.networks.layers import network_trace
+from neaptide.reproductions.networks.superneurons_networks import alexnet
 
 
 @pytest.fixture(scope="module")

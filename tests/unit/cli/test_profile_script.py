@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from neaptide.capture.files import load
-from neaptide.core.trace import Phase
+from neaptide.core.traces.trace import Phase
 
 
 def test_a_plain_loop_prints_what_it_prints_and_then_its_profile(run: Any, script: Any, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from threading import Event
 import pytest
 from rich.progress import Progress
 
-from neaptide.cli import progress as module
-from neaptide.cli.progress import progress, script_progress
+from neaptide.reporting.terminal import progress as module
+from neaptide.reporting.terminal.progress import progress, script_progress
 
 
 class Terminal(io.StringIO):

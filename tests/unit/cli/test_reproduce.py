@@ -12,17 +12,18 @@ import pytest
 import torch
 
 from builders import training_trace
-from neaptide.cli.reproductions import herald, laboratory, pairs, salus, serving, translation
-from neaptide.cli.reproductions.laboratory import Laboratory
-from neaptide.cli.reproductions.mps import on_part
-from neaptide.cli.reproductions.pairs import half_way_budget
-from neaptide.cli.reproductions.repetition import repeated
-from neaptide.cli.trace_cache import Wanted
 from neaptide.core.device import DeviceSpec, find_device
-from neaptide.core.profile import Profile
-from neaptide.core.trace import Trace
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
 from neaptide.models import build
 from neaptide.models.transformer import Transformer
+from neaptide.reproductions import laboratory, pairs, serving, translation
+from neaptide.reproductions.laboratory import Laboratory
+from neaptide.reproductions.mps import on_part
+from neaptide.reproductions.pairs import half_way_budget
+from neaptide.reproductions.papers import herald, salus
+from neaptide.reproductions.repetition import repeated
+from neaptide.scenarios.trace_cache import TraceKey
 from reproductions import reproduced
 from tides import MIB, tide
 
@@ -30,7 +31,7 @@ V100 = find_device("V100-16GB")
 POLICIES_OF_PAIRS = ["temporal", "spatial-paged", "ticktock", "zico", "neaptide"]
 
 
-def estimate(wanted: Wanted, _device: DeviceSpec) -> Trace:
+def estimate(wanted: TraceKey, _device: DeviceSpec) -> Trace:
     """A tide that is higher, longer and fuller with the batch."""
     batch = wanted.batch or 1
     fill = min(1.0, 0.2 + batch / 200)
@@ -40,17 +41,17 @@ def estimate(wanted: Wanted, _device: DeviceSpec) -> Trace:
 
 
 @pytest.fixture(autouse=True)
-def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
+def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]:
     """Made-up traces in place of estimates, no cache of anybody's, and short runs; the models that were asked for."""
-    asked: list[Wanted] = []
+    asked: list[TraceKey] = []
 
-    def noted(wanted: Wanted, device: DeviceSpec) -> Trace:
+    def noted(wanted: TraceKey, device: DeviceSpec) -> Trace:
         asked.append(wanted)
         return estimate(wanted, device)
 
     monkeypatch.setattr(laboratory, "estimate_model", noted)
     monkeypatch.setattr(herald, "_estimate", noted)
-    monkeypatch.setattr("neaptide.cli.trace_cache.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(pairs, "ROUNDS", 4)
     monkeypatch.setattr(salus, "LENGTH", 0.001)
     monkeypatch.setattr(salus, "TRIALS", 3)
@@ -117,7 +118,7 @@ class TestBatchSizes:
             nearest = min(uses, key=lambda batch: abs(uses[batch] - wanted))
             assert bench.batch_near("resnet50", wanted, self.LADDER) == nearest
 
-    def test_few_of_them_have_to_be_estimated(self, asked_for: list[Wanted]) -> None:
+    def test_few_of_them_have_to_be_estimated(self, asked_for: list[TraceKey]) -> None:
         Laboratory(V100).batch_near("resnet50", 0.5, tuple(range(1, 129)))
         assert len(asked_for) <= 9
 
@@ -127,10 +128,10 @@ class TestBatchSizes:
         with pytest.raises(ValueError, match="does not fit V100-16GB beside another job, even at batch 10"):
             Laboratory(replace(V100, memory_bytes=200 * MIB)).batch_near("resnet50", 1.0, self.LADDER)
 
-    def test_a_trace_is_estimated_once_for_all_runs(self, asked_for: list[Wanted]) -> None:
+    def test_a_trace_is_estimated_once_for_all_runs(self, asked_for: list[TraceKey]) -> None:
         for _ in range(2):
             Laboratory(V100).trace("resnet50", 8)
-        assert asked_for == [Wanted("resnet50", 8, "paper", False)]
+        assert asked_for == [TraceKey("resnet50", 8, "paper", False)]
 
 
 class TestSalus:

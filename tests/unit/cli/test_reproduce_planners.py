@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from neaptide.cli.reproductions import capuchin, checkmate, gist, laboratory, superneurons
-from neaptide.cli.sources import device_of
-from neaptide.cli.trace_cache import Wanted
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning import limits
-from neaptide.planning.experiments import capuchin as batches
-from neaptide.planning.experiments import checkmate as chains
-from neaptide.planning.experiments import gist as codes
+from neaptide.core.traces.trace import Trace
 from neaptide.planning.planners import PLANNERS
+from neaptide.reproductions import laboratory
+from neaptide.reproductions.experiments import capuchin as batches
+from neaptide.reproductions.experiments import checkmate as chains
+from neaptide.reproductions.experiments import gist as codes
+from neaptide.reproductions.networks import limits
+from neaptide.reproductions.papers import capuchin, checkmate, gist, superneurons
+from neaptide.scenarios.sources import device_of
+from neaptide.scenarios.trace_cache import TraceKey
 from reproductions import reproduced
 from steps import chain_step
 
@@ -29,7 +30,7 @@ LAYERS = ["aten::convolution", "aten::relu_", "aten::max_pool2d_with_indices", "
 BACKWARD = ["aten::mm", "aten::threshold_backward", "aten::mm", "aten::mm"]
 
 
-def estimate(wanted: Wanted, _device: DeviceSpec) -> Trace:
+def estimate(wanted: TraceKey, _device: DeviceSpec) -> Trace:
     """A step whose first tensor is larger in models with longer names."""
     step = chain_step(
         [64_000 * len(wanted.model), *[256_000] * 3], names=LAYERS, backward_names=BACKWARD, seconds=[1e-6] * 4
@@ -41,7 +42,7 @@ def estimate(wanted: Wanted, _device: DeviceSpec) -> Trace:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short steps in place of models, short chains, one network, and no cache of anybody's."""
     monkeypatch.setattr(laboratory, "estimate_model", estimate)
-    monkeypatch.setattr("neaptide.cli.trace_cache.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(checkmate, "LAYERS", (3, 5))
     monkeypatch.setattr(checkmate, "SHARES", (1.0, 0.75))
     monkeypatch.setattr(capuchin, "COMPARED", ("capuchin", "liveness"))  # the answer of `best` depends on time
@@ -159,7 +160,7 @@ class TestCapuchin:
         path = device("8MiB")
         _, values = reproduced(run, "capuchin", "--device", path)
         spec = device_of(str(path))
-        trace = estimate(Wanted("bert-base", 32, "paper", False), spec)
+        trace = estimate(TraceKey("bert-base", 32, "paper", False), spec)
         planners = {name: PLANNERS[name] for name in capuchin.COMPARED}
         expected = batches.rows("bert-base", partial(batches.scaled, trace), planners, spec)
         found = values["tables"]["batches"]
@@ -184,7 +185,7 @@ class TestGist:
     def test_the_ratios_are_those_of_the_networks_with_reduced_precision(self, run: Any) -> None:
         _, values = reproduced(run, "gist")
         spec = device_of(gist.DEVICE)
-        traces = {name: estimate(Wanted(name, batch, "paper", False), spec) for name, batch in gist.MODELS.items()}
+        traces = {name: estimate(TraceKey(name, batch, "paper", False), spec) for name, batch in gist.MODELS.items()}
         expected = codes.rows(traces, spec)
         rows = values["tables"]["networks"]
         assert [(row["network"], row["lossy"], row["tensors"]) for row in rows] == [

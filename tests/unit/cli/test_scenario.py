@@ -8,14 +8,14 @@ import pytest
 
 from builders import Op, make_trace, training_trace
 from neaptide.capture.files import save
-from neaptide.cli.scenario import budget_of, load_scenario, ns_of, parse_scenario
-from neaptide.cli.scenario_jobs import submissions_of
-from neaptide.cli.scenario_traces import Traces
-from neaptide.cli.trace_cache import TraceCache, Wanted
+from neaptide.core.control.job import JobKind
 from neaptide.core.device import find_device
-from neaptide.core.job import JobKind
 from neaptide.core.units import GIB
 from neaptide.policies.files import find_policy
+from neaptide.scenarios.file import budget_of, load_scenario, ns_of, parse_scenario
+from neaptide.scenarios.submissions import submissions_of
+from neaptide.scenarios.trace_cache import TraceCache, TraceKey
+from neaptide.scenarios.traces import Traces
 from neaptide.simulation import Submission
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "scenarios").glob("*.toml"))
@@ -166,15 +166,15 @@ def test_a_plan_that_fits_is_enough(here: Path) -> None:
 
 
 def test_a_trace_is_kept_for_its_device_and_its_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neaptide.cli.trace_cache.cache_folder", lambda: tmp_path)
-    wanted = Wanted("vae", None, "paper", False)
+    monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path)
+    wanted = TraceKey("vae", None, "paper", False)
     TraceCache(find_device("V100")).put(wanted, training_trace())
     assert TraceCache(find_device("V100")).get(wanted) is not None
     assert TraceCache(find_device("P100")).get(wanted) is None
     for other in (
-        Wanted("vae", 1, "paper", False),
-        Wanted("vae", None, "tiny", False),
-        Wanted("vae", None, "paper", True),
+        TraceKey("vae", 1, "paper", False),
+        TraceKey("vae", None, "tiny", False),
+        TraceKey("vae", None, "paper", True),
     ):
         assert TraceCache(find_device("V100")).get(other) is None
 

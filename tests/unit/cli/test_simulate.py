@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from neaptide.capture.files import save
-from neaptide.cli import scenario_traces
-from neaptide.reporting.event_log import read_runs
-from neaptide.reporting.metrics import measure
+from neaptide.reporting.logs.log_file import read_runs
+from neaptide.reporting.logs.metrics import measure
+from neaptide.scenarios import traces as scenario_traces
 from tides import MIB, tide
 
 TWO = """
@@ -42,8 +42,8 @@ name = "trains"
 trace = "a.trace"
 """
 MINE = """
-from neaptide.core.actions import Admit, Start
-from neaptide.core.policy import Policy
+from neaptide.core.control.actions import Admit, Start
+from neaptide.core.control.policy import Policy
 
 class Mine(Policy):
     name = "mine"
@@ -62,7 +62,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "two.toml").write_text(TWO)
     (tmp_path / "serving.toml").write_text(SERVING)
-    monkeypatch.setattr("neaptide.cli.trace_cache.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path / "cache")
     return tmp_path
 
 

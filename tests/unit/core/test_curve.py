@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import pytest
 
-from neaptide.core import curve as curve_module
-from neaptide.core.curve import MemoryCurve, envelope, total, total_remaining
+from neaptide.core.traces import curve as curve_module
+from neaptide.core.traces.curve import MemoryCurve, envelope, total, total_remaining
 
 TIDE = MemoryCurve.of_steps([10, 10, 10], [2, 6, 3])
 BLOCK = MemoryCurve([0, 10], [5])

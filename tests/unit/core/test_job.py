@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from builders import training_trace
-from neaptide.core.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
 
 QUEUED, READY, RUNNING, SUSPENDED, DONE, FAILED = JobState
 TRACE = training_trace()

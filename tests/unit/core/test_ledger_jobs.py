@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from neaptide.core import actions as act
-from neaptide.core import events as ev
-from neaptide.core.job import Job, JobState
-from neaptide.core.ledger import Ledger
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.job import Job, JobState
+from neaptide.core.control.ledger import Ledger
 from tides import MIB, tide
 
 

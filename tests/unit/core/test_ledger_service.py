@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from builders import Op, make_trace
-from neaptide.core.actions import Action, Admit, MoveLane, Resume, Start, Suspend
-from neaptide.core.engine import Observation
-from neaptide.core.events import IterationEnded, JobArrived, JobEvicted, JobGrew, JobResumed, RequestArrived, Woken
-from neaptide.core.job import Job, JobKind, JobState
-from neaptide.core.ledger import Ledger
-from neaptide.core.view import JobView
+from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
+from neaptide.core.control.engine import Observation
+from neaptide.core.control.events import (
+    IterationEnded,
+    JobArrived,
+    JobEvicted,
+    JobGrew,
+    JobResumed,
+    RequestArrived,
+    Woken,
+)
+from neaptide.core.control.job import Job, JobKind, JobState
+from neaptide.core.control.ledger import Ledger
+from neaptide.core.control.view import JobView
 
 SECOND = 10**9
 

@@ -3,8 +3,8 @@
 import pytest
 
 from builders import Op, make_trace
-from neaptide.core.profile import Profile
-from neaptide.core.trace import Phase
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Phase
 from views import tide
 
 TRACE = make_trace(

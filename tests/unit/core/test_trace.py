@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from builders import Op, Tensor, make_trace, training_trace
-from neaptide.core.columns import Labels, Lists
-from neaptide.core.curve import MemoryCurve
-from neaptide.core.job import Job
-from neaptide.core.trace import Phase, Trace
+from neaptide.core.control.job import Job
+from neaptide.core.traces.columns import Labels, Lists
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.trace import Phase, Trace
 
 
 class TestColumns:

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from builders import Op, columns_of, make_trace, training_trace
-from neaptide.core.columns import Labels, Lists
-from neaptide.core.trace_format import MAGIC, VERSION, TraceFormatError, decode, encode
+from neaptide.core.traces.columns import Labels, Lists
+from neaptide.core.traces.trace_format import MAGIC, VERSION, TraceFormatError, decode, encode
 
 FIXED = struct.Struct("<IQI")
 SMALL = encode(make_trace([Op()]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from neaptide.core.events import JobArrived, PhaseEnded, Woken
-from neaptide.core.log_format import Header, Line
-from neaptide.core.trace import Phase
-from neaptide.live.event_log import EventLog
-from neaptide.reporting.event_log import read_runs
+from neaptide.core.control.events import JobArrived, PhaseEnded, Woken
+from neaptide.core.control.log_format import Header, Line
+from neaptide.core.traces.trace import Phase
+from neaptide.live.daemon.log_writer import EventLog
+from neaptide.reporting.logs.log_file import read_runs
 
 
 def _opening() -> Iterator[Line]:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from neaptide.live.foreseen import Spare, foreseen_bytes
+from neaptide.live.job.expected_leases import Spare, foreseen_bytes
 from tides import MIB, tide
 
 NONE = Spare(peak_bytes=0, most_bytes=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from neaptide.live.launching import DeviceSettings, JobCommand, environment_of
-from neaptide.live.paths import RuntimePaths
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
 
 PATHS = RuntimePaths(Path("/run/neaptide"))
 PLAIN = JobCommand(name="first", command=("python", "train.py"))

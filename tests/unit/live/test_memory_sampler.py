@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from neaptide.devices.board import Board
-from neaptide.live.memory_sampler import MemorySample, MemorySampler, Samples
+from neaptide.live.runs.memory_sampler import MemorySample, MemorySampler, Samples
 
 
 def test_all_samples_are_kept_while_there_is_room() -> None:

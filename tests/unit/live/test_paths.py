@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.live.paths import RuntimeDirectoryError, RuntimePaths, prepare, runtime_paths
+from neaptide.live.protocol.paths import RuntimeDirectoryError, RuntimePaths, prepare, runtime_paths
 
 
 def test_the_variable_comes_before_the_users_runtime_directory_and_tmp(monkeypatch: pytest.MonkeyPatch) -> None:

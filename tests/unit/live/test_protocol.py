@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from neaptide.core.trace import Phase
-from neaptide.live import protocol as say
+from neaptide.core.traces.trace import Phase
+from neaptide.live.protocol import messages as say
 
 
 @pytest.mark.parametrize(

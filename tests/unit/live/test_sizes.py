@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neaptide.live.sizes import Growth, Sizes
+from neaptide.live.job.sizes import Growth, Sizes
 
 
 def test_an_iteration_is_as_large_as_it_allocates_against_the_last_that_were_measured() -> None:

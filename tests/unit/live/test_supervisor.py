@@ -10,8 +10,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from neaptide.live.launching import JobCommand
-from neaptide.live.supervisor import JobResult, Supervisor, last_lines_of
+from neaptide.live.runs.launching import JobCommand
+from neaptide.live.runs.supervisor import JobResult, Supervisor, last_lines_of
 
 DEADLINE_SECONDS = 60.0
 

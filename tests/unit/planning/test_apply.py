@@ -6,7 +6,7 @@ import pytest
 
 from builders import Op, Tensor, make_trace
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.apply import apply, summary_of
 from neaptide.planning.plan import Gap, Plan, Return
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.trace import Kind, Phase, Trace
-from neaptide.planning.bounds import lower_bound
-from neaptide.planning.candidates import candidates, recomputable, repeatable
+from neaptide.core.traces.trace import Kind, Phase, Trace
+from neaptide.planning.analysis.bounds import lower_bound
+from neaptide.planning.analysis.candidates import candidates, recomputable, repeatable
 
 F, B = Phase.FORWARD, Phase.BACKWARD
 

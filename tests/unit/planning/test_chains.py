@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from builders import Op, Tensor, make_trace
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
+from neaptide.planning.analysis.completion import Chains, Unreachable
 from neaptide.planning.apply import apply
-from neaptide.planning.chains import Chains, Unreachable
 from neaptide.planning.plan import Gap, Plan, Return
 from steps import chain_step, device
 

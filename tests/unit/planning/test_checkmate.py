@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from neaptide.planning.analysis.completion import Chains
 from neaptide.planning.apply import apply
-from neaptide.planning.chains import Chains
-from neaptide.planning.coarse_graph import coarse_graph
+from neaptide.planning.checkmate.coarse_graph import coarse_graph
+from neaptide.planning.checkmate.problem import hold_everything, stage_peaks
+from neaptide.planning.checkmate.solver import optimal
 from neaptide.planning.plan import CannotFitError, Return
 from neaptide.planning.planners import checkmate
-from neaptide.planning.rematerialization import hold_everything, stage_peaks
-from neaptide.planning.rematerialization_solver import optimal
 from steps import chain_step, device
 
 

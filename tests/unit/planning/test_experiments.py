@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from neaptide.planning.experiments import capuchin, checkmate, gist
 from neaptide.planning.planners import capuchin as capuchin_planner
+from neaptide.reproductions.experiments import capuchin, checkmate, gist
 from steps import chain_step, device
 
 

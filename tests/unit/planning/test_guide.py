@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from neaptide.core.device import find_device
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.planning.apply import apply
-from neaptide.planning.layers import network_trace
-from neaptide.planning.networks import alexnet
 from neaptide.planning.plan import CannotFitError, Planner
 from neaptide.planning.planners import liveness
+from neaptide.reproductions.networks.layers import network_trace
+from neaptide.reproductions.networks.superneurons_networks import alexnet
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing-a-planner.md"
 DEVICE = find_device("K40")

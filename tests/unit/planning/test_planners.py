@@ -6,17 +6,17 @@ from itertools import pairwise
 
 import pytest
 
+from neaptide.core.control.job import Job
 from neaptide.core.device import find_device
-from neaptide.core.job import Job
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.bounds import lower_bound
+from neaptide.planning.analysis.layer_kinds import LayerKind, kind_of
 from neaptide.planning.apply import apply, summary_of
-from neaptide.planning.bounds import lower_bound
 from neaptide.planning.frontier import frontier
-from neaptide.planning.layer_kinds import LayerKind, kind_of
-from neaptide.planning.limits import deepest_resnet, largest_batch, live_trace
-from neaptide.planning.networks import RESNETS, alexnet, resnet, vgg16
 from neaptide.planning.plan import CannotFitError, Plan, Planner, Return
 from neaptide.planning.planners import PLANNERS, best, liveness, superneurons, vdnn
+from neaptide.reproductions.networks.limits import deepest_resnet, largest_batch, live_trace
+from neaptide.reproductions.networks.superneurons_networks import RESNETS, alexnet, resnet, vgg16
 
 DEVICE = find_device("K40")
 OURS = ("vdnn-conv", "vdnn-all", "vdnn", "superneurons", "best")

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from neaptide.planning.rematerialization import (
+from neaptide.planning.checkmate.problem import (
     Graph,
     Stages,
     chain,
@@ -17,7 +17,7 @@ from neaptide.planning.rematerialization import (
     least_runs,
     stage_peaks,
 )
-from neaptide.planning.rematerialization_solver import optimal, rounded
+from neaptide.planning.checkmate.solver import optimal, rounded
 
 
 def training_chain(

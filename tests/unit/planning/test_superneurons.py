@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from neaptide.core.device import find_device
-from neaptide.core.trace import Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.planning.apply import apply, summary_of
-from neaptide.planning.layers import network_trace
-from neaptide.planning.networks import alexnet
 from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import liveness, superneurons
 from neaptide.planning.planners.superneurons import Pool, Recomputation
+from neaptide.reproductions.networks.layers import network_trace
+from neaptide.reproductions.networks.superneurons_networks import alexnet
 
 DEVICE = find_device("K40")
 UNTIMED = replace(DEVICE, link_bandwidth=1e15)  # the paper's figures know no time: a copy is there when it is asked for

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from neaptide.core.actions import Resume, Suspend
-from neaptide.core.controller import Decided
+from neaptide.core.control.actions import Resume, Suspend
+from neaptide.core.control.controller import Decided
+from neaptide.core.control.events import IterationEnded, JobEnded, JobSuspended
+from neaptide.core.control.job import Job, JobState
+from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobEnded, JobSuspended
-from neaptide.core.job import Job, JobState
-from neaptide.core.policy import Policy
 from neaptide.policies import POLICIES
-from neaptide.policies.ageing import PATIENCE, make_way, overdue
+from neaptide.policies.parts.ageing import PATIENCE, make_way, overdue
 from neaptide.simulation import Outcome, Submission, simulate
 from tides import MIB
 from tides import tide as tide_of

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.core.actions import Admit, Start
+from neaptide.core.control.actions import Admit, Start
+from neaptide.core.control.events import JobEnded
+from neaptide.core.control.job import Job, JobState
+from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
-from neaptide.core.events import JobEnded
-from neaptide.core.job import Job, JobState
-from neaptide.core.policy import Policy
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
 from neaptide.policies.zico import Zico
@@ -17,7 +17,7 @@ from tides import tide as tide_trace
 from views import job, tide, view
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing-a-policy.md"
-HEAD = "from neaptide.core.policy import Policy\n"
+HEAD = "from neaptide.core.control.policy import Policy\n"
 
 
 def example() -> str:

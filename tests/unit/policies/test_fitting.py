@@ -1,7 +1,7 @@
-from neaptide.core.actions import CapInFlight
-from neaptide.core.curve import MemoryCurve
-from neaptide.core.job import JobState
-from neaptide.policies.fitting import Stagger, UnderWay, caps, fits_now, tide_of, under_way
+from neaptide.core.control.actions import CapInFlight
+from neaptide.core.control.job import JobState
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.policies.parts.stagger import Stagger, UnderWay, caps, fits_now, tide_of, under_way
 from views import job, tide
 
 RUNNING = JobState.RUNNING

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.actions import Admit, CapInFlight, SetGate, Start, Suspend, WakeAt
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.view import JobView
+from neaptide.core.control.actions import Admit, CapInFlight, SetGate, Start, Suspend, WakeAt
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
 from neaptide.policies.herald import Herald, slack_ns
 from views import job, tide, view
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.view import JobView
-from neaptide.policies.lanes import Lanes
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.policies.parts.lanes import Lanes
 from views import job, tide, view
 
 

@@ -1,8 +1,8 @@
 from typing import Any
 
-from neaptide.core.actions import Action, Admit, CapInFlight, SetGate, SetPlan, Start, Suspend, WakeAt
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.view import JobView, View
+from neaptide.core.control.actions import Action, Admit, CapInFlight, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView, View
 from neaptide.policies.neaptide import Neaptide
 from views import job, tide, view
 

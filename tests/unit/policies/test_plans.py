@@ -1,7 +1,7 @@
 import pytest
 
-from neaptide.core.profile import Profile
-from neaptide.policies.plans import best_plan, throughput, time_together
+from neaptide.core.traces.profile import Profile
+from neaptide.policies.parts.plans import best_plan, throughput, time_together
 from views import job, tide
 
 MS = 1_000_000

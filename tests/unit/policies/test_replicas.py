@@ -1,10 +1,10 @@
 """Two of the same network: when the second had better start after the other's forward pass."""
 
-from neaptide.core.job import JobState
-from neaptide.core.profile import Profile
-from neaptide.core.view import JobView
+from neaptide.core.control.job import JobState
+from neaptide.core.control.view import JobView
+from neaptide.core.traces.profile import Profile
 from neaptide.policies.neaptide import Neaptide
-from neaptide.policies.replicas import better_after_forward, in_step
+from neaptide.policies.parts.replicas import better_after_forward, in_step
 from views import job, tide, view
 
 MS = 1_000_000

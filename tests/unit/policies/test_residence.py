@@ -1,9 +1,9 @@
 from typing import Any
 
-from neaptide.core.actions import Action, Admit, Resume, SetPlan, Suspend
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.view import JobView
-from neaptide.policies.residence import Residence, remaining_ns
+from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspend
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.policies.parts.residence import Residence, remaining_ns
 from views import job, tide
 
 QUEUED, READY, RUNNING, SUSPENDED = JobState.QUEUED, JobState.READY, JobState.RUNNING, JobState.SUSPENDED

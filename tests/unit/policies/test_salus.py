@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from neaptide.core.actions import Admit, MoveLane, Resume, Start, Suspend, WakeAt
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.profile import Profile
-from neaptide.core.view import JobView
+from neaptide.core.control.actions import Admit, MoveLane, Resume, Start, Suspend, WakeAt
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.core.traces.profile import Profile
 from neaptide.policies.salus import Order, Salus
 from views import job, tide, view
 

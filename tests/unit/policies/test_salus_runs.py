@@ -9,17 +9,17 @@ from functools import cache
 import msgspec
 import pytest
 
-from neaptide.core.actions import Action, Admit, Start
-from neaptide.core.controller import Decided
-from neaptide.core.curve import MemoryCurve
+from neaptide.core.control.actions import Action, Admit, Start
+from neaptide.core.control.controller import Decided
+from neaptide.core.control.events import IterationEnded, JobEnded, JobFailed, Woken
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Policy
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobEnded, JobFailed, Woken
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Policy
-from neaptide.core.profile import Profile
-from neaptide.core.trace import Trace
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
 from neaptide.core.units import GIB
-from neaptide.core.view import View
 from neaptide.policies.salus import Order, Salus
 from neaptide.simulation import Outcome, Submission, simulate
 from neaptide.simulation.workloads import SALUS_WORKLOADS, salus_jobs

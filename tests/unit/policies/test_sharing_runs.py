@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from neaptide.core.actions import Suspend
-from neaptide.core.controller import Decided
+from neaptide.core.control.actions import Suspend
+from neaptide.core.control.controller import Decided
+from neaptide.core.control.events import IterationEnded, JobEnded, Woken
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobEnded, Woken
-from neaptide.core.job import Job, JobKind
-from neaptide.core.policy import Policy
 from neaptide.policies.antman import AntMan
 from neaptide.policies.gandiva import Gandiva
 from neaptide.policies.herald import Herald

@@ -1,8 +1,8 @@
 from typing import Any
 
-from neaptide.core.job import JobKind, JobState
-from neaptide.core.view import JobView
-from neaptide.policies.slack import NEVER, Slack, ops_in_the_way_ns
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.policies.parts.slack import NEVER, Slack, ops_in_the_way_ns
 from views import job, tide
 
 SLACK = Slack(spare=0.1, lead=1.5)

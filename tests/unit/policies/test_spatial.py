@@ -1,5 +1,5 @@
-from neaptide.core.actions import Admit, Start
-from neaptide.core.job import JobKind, JobState
+from neaptide.core.control.actions import Admit, Start
+from neaptide.core.control.job import JobKind, JobState
 from neaptide.policies.spatial import Spatial, SpatialPaged
 from views import job, tide, view
 

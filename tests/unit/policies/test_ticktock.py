@@ -1,7 +1,7 @@
-from neaptide.core.actions import SetGate, Start
-from neaptide.core.events import PhaseEnded
-from neaptide.core.job import JobState
-from neaptide.core.trace import Phase
+from neaptide.core.control.actions import SetGate, Start
+from neaptide.core.control.events import PhaseEnded
+from neaptide.core.control.job import JobState
+from neaptide.core.traces.trace import Phase
 from neaptide.policies.ticktock import TickTock
 from views import job, tide, view
 

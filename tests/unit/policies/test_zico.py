@@ -1,6 +1,6 @@
-from neaptide.core.actions import Action, Admit, CapInFlight, Resume, Start, Suspend, WakeAt
-from neaptide.core.job import JobState
-from neaptide.core.view import View
+from neaptide.core.control.actions import Action, Admit, CapInFlight, Resume, Start, Suspend, WakeAt
+from neaptide.core.control.job import JobState
+from neaptide.core.control.view import View
 from neaptide.policies.zico import Zico
 from views import job, tide, view
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neaptide.core.units import GIB, MIB
-from neaptide.reporting.axes import byte_axis, byte_rows, time_axis
+from neaptide.reporting.figures.axes import byte_axis, byte_rows, time_axis
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from neaptide.reporting.bench import Figure, figures_json, figures_table
+from neaptide.reporting.terminal.bench import Figure, figures_json, figures_table
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from builders import training_trace
-from neaptide.core.job import Job, JobKind
+from neaptide.core.control.job import Job, JobKind
 from neaptide.core.units import GIB
-from neaptide.reporting.alike import alike, common_name
-from neaptide.reporting.comparison import Row, comparison_values, format_share, print_comparison
-from neaptide.reporting.workload import workload_table
+from neaptide.reporting.logs.alike import alike, common_name
+from neaptide.reporting.terminal.comparison import Row, comparison_values, format_share, print_comparison
+from neaptide.reporting.terminal.workload import workload_table
 from neaptide.simulation import Submission
 from outcomes import JOBS, job, panel
 

@@ -6,11 +6,11 @@ import pytest
 from rich.cells import cell_len
 
 from builders import training_trace
-from neaptide.core.curve import MemoryCurve
-from neaptide.core.trace import Phase
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.trace import Phase
 from neaptide.core.units import MIB
-from neaptide.reporting.curves import NARROWEST, draw_curve
-from neaptide.reporting.timeline import PhaseSpan, phase_spans
+from neaptide.reporting.figures.trace_timeline import PhaseSpan, phase_spans
+from neaptide.reporting.terminal.curves import NARROWEST, draw_curve
 
 MILLISECOND = 10**6
 TIDE = MemoryCurve.of_steps([MILLISECOND] * 10, [MIB * level for level in (2, 3, 4, 5, 6, 5, 4, 3, 2, 1)])

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from neaptide import __version__
-from neaptide.core import actions as act
-from neaptide.core import events as ev
-from neaptide.core.controller import Decided, Entry, Refused
-from neaptide.core.job import JobKind
-from neaptide.core.trace import Phase
-from neaptide.reporting.event_log import Header, log_lines, read_runs, write_log
-from neaptide.reporting.records import JobFacts
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.job import JobKind
+from neaptide.core.traces.trace import Phase
+from neaptide.reporting.logs.log_file import Header, log_lines, read_runs, write_log
+from neaptide.reporting.logs.records import JobFacts
 
 HEADER = Header(
     scenario="two.toml",

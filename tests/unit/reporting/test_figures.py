@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from builders import Op, make_trace, training_trace
-from neaptide.core.trace import Phase
-from neaptide.reporting.figures import draw_profile, save_figure
+from neaptide.core.traces.trace import Phase
+from neaptide.reporting.figures.profile import draw_profile, save_figure
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89PNG"}
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from neaptide.core.log_format import Header, Joined, encode_line
+from neaptide.core.control.log_format import Header, Joined, encode_line
 from neaptide.core.units import GIB
-from neaptide.live.memory_sampler import MemorySample
-from neaptide.live.paths import RuntimePaths
-from neaptide.live.run_jobs import RunRecord
-from neaptide.live.supervisor import JobResult
-from neaptide.reporting.event_log import read_runs
-from neaptide.reporting.html_report import report
-from neaptide.reporting.live_run import LiveRun, compared, live_run
-from neaptide.reporting.run_folder import EVENTS, RUN, TRACES, next_folder, prepare_folder, read_run, save_run
-from neaptide.reporting.run_summary import remarks, summary_line
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.memory_sampler import MemorySample
+from neaptide.live.runs.run_jobs import RunRecord
+from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.logs.live_run import LiveRun, compared, live_run
+from neaptide.reporting.logs.log_file import read_runs
+from neaptide.reporting.logs.run_folder import EVENTS, RUN, TRACES, next_folder, prepare_folder, read_run, save_run
+from neaptide.reporting.pages.html_report import report
+from neaptide.reporting.terminal.run_summary import remarks, summary_line
 from outcomes import ENTRIES, MS, job
 
 BEGAN_NS = 1_000 * MS

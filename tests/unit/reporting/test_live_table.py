@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from neaptide.live.supervisor import JobResult
-from neaptide.reporting.live_display import LiveDisplay
-from neaptide.reporting.live_lines import LiveLines
-from neaptide.reporting.live_table import LiveTable, format_duration
+from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.terminal.live_display import LiveDisplay
+from neaptide.reporting.terminal.live_lines import LiveLines
+from neaptide.reporting.terminal.live_table import LiveTable, format_duration
 from statuses import job_status, status
 
 MEASURED_YET = {"solo_seconds": 0.0, "iterations_done": 0, "iterations_per_second": 0.0, "needs_bytes": 0}

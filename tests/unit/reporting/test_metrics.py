@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from builders import training_trace
-from neaptide.core.actions import Admit, Start
-from neaptide.core.controller import Decided, Entry, Refused
-from neaptide.core.events import (
+from neaptide.core.control.actions import Admit, Start
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.events import (
     IterationEnded,
     JobArrived,
     JobEnded,
@@ -17,10 +17,10 @@ from neaptide.core.events import (
     RequestArrived,
     Woken,
 )
-from neaptide.core.job import Job, JobKind
-from neaptide.core.profile import Profile
-from neaptide.reporting.metrics import Metrics, jain, measure, percentile
-from neaptide.reporting.records import JobFacts, facts_of
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.traces.profile import Profile
+from neaptide.reporting.logs.metrics import Metrics, jain, measure, percentile
+from neaptide.reporting.logs.records import JobFacts, facts_of
 
 
 def training(name: str, iterations: int | None = 2, solo_ns: int = 10) -> JobFacts:

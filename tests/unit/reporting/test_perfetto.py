@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from neaptide.core.events import IterationEnded, JobArrived
-from neaptide.core.job import JobKind
+from neaptide.core.control.events import IterationEnded, JobArrived
+from neaptide.core.control.job import JobKind
 from neaptide.core.units import GIB
-from neaptide.reporting.perfetto import write_perfetto
+from neaptide.reporting.pages.perfetto import write_perfetto
 from outcomes import JOBS, MS, job, outcome
 
 

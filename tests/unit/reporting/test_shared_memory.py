@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from neaptide.core.events import IterationEnded, JobArrived
+from neaptide.core.control.events import IterationEnded, JobArrived
 from neaptide.core.units import GIB
-from neaptide.reporting.colours import COLOURS
-from neaptide.reporting.metrics import measure
-from neaptide.reporting.shared_memory import Panel, draw_shared_memory, save_shared_memory
-from neaptide.reporting.windows import Window, budgets, close_up, level_at, sample
+from neaptide.reporting.figures.colours import COLOURS
+from neaptide.reporting.figures.shared_memory import Panel, draw_shared_memory, save_shared_memory
+from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.windows import Window, budgets, close_up, level_at, sample
 from outcomes import ENTRIES, MS, job, outcome, panel, series
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from neaptide.core import actions as act
-from neaptide.core import events as ev
-from neaptide.core.controller import Decided, Refused
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided, Refused
 from neaptide.core.units import GIB
-from neaptide.reporting.event_words import notable
-from neaptide.reporting.spans import Doing, Span, spans_of, total_ns
+from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
+from neaptide.reporting.logs.event_words import notable
 
 
 def test_a_job_queues_waits_and_runs() -> None:

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from builders import Op, Tensor, make_trace, training_trace
 from neaptide.core.device import CATALOGUE, DeviceSpec
-from neaptide.core.trace import Kind, Phase, Trace
+from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import GIB
-from neaptide.reporting.summary import print_profile, title, warnings
+from neaptide.reporting.terminal.summary import print_profile, title, warnings
 
 
 def printed(trace: Trace, width: int = 120, device: DeviceSpec | None = None, encoding: str = "utf-8") -> str:

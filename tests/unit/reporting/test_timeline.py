@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from builders import Op, Tensor, make_trace, training_trace
-from neaptide.core.trace import Kind, Phase
-from neaptide.reporting.timeline import STACKING, PhaseSpan, held_by_kind, highest_ops, phase_spans
+from neaptide.core.traces.trace import Kind, Phase
+from neaptide.reporting.figures.trace_timeline import STACKING, PhaseSpan, held_by_kind, highest_ops, phase_spans
 
 
 def test_every_kind_is_stacked_once() -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import pytest
 
 from builders import Op, Tensor, make_trace
-from neaptide.core import events as ev
-from neaptide.core.actions import Action, Admit, CapInFlight, MoveLane, Resume, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.control import events as ev
+from neaptide.core.control.actions import (
+    Action,
+    Admit,
+    CapInFlight,
+    MoveLane,
+    Resume,
+    SetGate,
+    SetPlan,
+    Start,
+    Suspend,
+    WakeAt,
+)
+from neaptide.core.control.job import Job
+from neaptide.core.control.policy import Need
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.job import Job
-from neaptide.core.policy import Need
-from neaptide.core.trace import Trace
-from neaptide.core.view import View
+from neaptide.core.traces.trace import Trace
 from neaptide.simulation import Outcome, Submission, simulate
 from simple_policies import Everything, Told
 

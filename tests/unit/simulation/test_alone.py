@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from builders import Op, Tensor, make_trace, training_trace
-from neaptide.core.actions import Action, CapInFlight, WakeAt
+from neaptide.core.control.actions import Action, CapInFlight, WakeAt
+from neaptide.core.control.events import IterationEnded, JobArrived, JobEnded, PhaseEnded
+from neaptide.core.control.job import Job
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded, JobArrived, JobEnded, PhaseEnded
-from neaptide.core.job import Job
-from neaptide.core.profile import Profile, held_ahead
-from neaptide.core.trace import Phase, Trace
-from neaptide.core.view import View
+from neaptide.core.traces.profile import Profile, held_ahead
+from neaptide.core.traces.trace import Phase, Trace
 from neaptide.simulation import Outcome, Submission, simulate
 from simple_policies import Everything, Told
 from tides import MIB, tide

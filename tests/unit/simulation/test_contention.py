@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import Op, make_trace
+from neaptide.core.control.events import IterationEnded
+from neaptide.core.control.job import Job
 from neaptide.core.device import find_device
-from neaptide.core.events import IterationEnded
-from neaptide.core.job import Job
 from neaptide.simulation import Contention, Submission, library, simulate
 from neaptide.simulation.contention import Demand, demands_of, rates
 from neaptide.simulation.engine import costs_of

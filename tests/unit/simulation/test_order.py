@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from builders import Op, Tensor, make_trace
-from neaptide.core import events as ev
-from neaptide.core.actions import Action, Admit, Start, WakeAt
-from neaptide.core.controller import Decided
+from neaptide.core.control import events as ev
+from neaptide.core.control.actions import Action, Admit, Start, WakeAt
+from neaptide.core.control.controller import Decided
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.job import Job, JobKind
-from neaptide.core.trace import Trace
-from neaptide.core.view import View
+from neaptide.core.traces.trace import Trace
 from neaptide.simulation import Submission, simulate
 from simple_policies import Told
 

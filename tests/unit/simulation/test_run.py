@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from builders import Op, make_trace
-from neaptide.core import events as ev
-from neaptide.core.actions import Action, Start, WakeAt
+from neaptide.core.control import events as ev
+from neaptide.core.control.actions import Action, Start, WakeAt
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.job import Job, JobKind
-from neaptide.core.trace import Trace
-from neaptide.core.view import View
+from neaptide.core.traces.trace import Trace
 from neaptide.simulation import Outcome, Submission, simulate
 from neaptide.simulation import timeline as timeline_module
 from simple_policies import Everything, Malicious, Told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neaptide.core.trace import Phase
+from neaptide.core.traces.trace import Phase
 from tides import tide
 
 

@@ -81,8 +81,8 @@ class Board:
             seen.pid,
         )
 
-    def glance(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
-        """Kernels done and bytes held of each slot, taken or not; they change with the next glance."""
+    def read_counters(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
+        """Kernels done and bytes held of each slot, taken or not; they change with the next read_counters."""
         self._check(self._library.neaptide_board_glance(self.handle, self._done, self._held))
         return self._done, self._held
 

@@ -12,7 +12,7 @@ import atexit
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
-from neaptide.devices.soft import face
+from neaptide.devices.soft import torch_module as face
 from neaptide.devices.soft.extension import native
 from neaptide.devices.soft.moving import keep_parameters
 from neaptide.devices.soft.optimizer_steps import place_apart

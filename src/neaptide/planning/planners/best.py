@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from time import thread_time
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.bounds import lower_bound
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Plan
-from neaptide.planning.race import Race
-from neaptide.planning.search import Search
+from neaptide.planning.search.moves import Search
+from neaptide.planning.search.race import Race
 
 QUICK = ("vdnn", "superneurons", "echo", "gist")
 NOT_IF_TIGHT = ("dtr", "capuchin")  # they would take many times as long, and do not do as well

@@ -19,15 +19,15 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from neaptide.core.columns import Flags
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.chains import Chains, Unreachable
+from neaptide.core.traces.columns import Flags
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.costing.schedule import Scheduler
+from neaptide.planning.costing.swap_times import Swaps, held_without, swaps
 from neaptide.planning.plan import Gap, Plan, Return
-from neaptide.planning.promise import kept
-from neaptide.planning.schedule import Scheduler
-from neaptide.planning.spans import idle_spans
-from neaptide.planning.swap_times import Swaps, held_without, swaps
+from neaptide.planning.search.within_budget import plan_within_budget
 
 _FEEDBACK_ROUNDS = 6
 
@@ -36,7 +36,7 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Swap and recompute by Capuchin's rules."""
     scheduler = Scheduler(trace, device)
     hybrid = _Hybrid(trace, device)
-    return _earlier(scheduler, kept("capuchin", scheduler, budget_bytes, hybrid.gaps), budget_bytes)
+    return _earlier(scheduler, plan_within_budget("capuchin", scheduler, budget_bytes, hybrid.gaps), budget_bytes)
 
 
 class _Hybrid:

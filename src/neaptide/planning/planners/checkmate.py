@@ -14,14 +14,14 @@ from contextlib import suppress
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.chains import Chains, Unreachable
-from neaptide.planning.coarse_graph import coarse_graph
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.checkmate.coarse_graph import coarse_graph
+from neaptide.planning.checkmate.problem import Stages, least_runs
+from neaptide.planning.checkmate.solver import optimal, rounded
+from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import Gap, Plan
-from neaptide.planning.promise import kept
-from neaptide.planning.rematerialization import Stages, least_runs
-from neaptide.planning.rematerialization_solver import optimal, rounded
-from neaptide.planning.schedule import Scheduler
+from neaptide.planning.search.within_budget import plan_within_budget
 
 NODES = 48
 SECONDS = 20.0  # for one integer program
@@ -30,7 +30,7 @@ SECONDS = 20.0  # for one integer program
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """The optimal schedule of the trace's segments, or the best that is found in time."""
     search = _Search(trace, device)
-    near = kept("checkmate", search.scheduler, budget_bytes, search.rounded)
+    near = plan_within_budget("checkmate", search.scheduler, budget_bytes, search.rounded)
     if not near.gaps:
         return near
     found, _ = optimal(search.coarse.graph, search.target_bytes, SECONDS)
@@ -45,7 +45,7 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
 def plan_rounded(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """The rounded linear program's schedule."""
     search = _Search(trace, device)
-    return kept("checkmate-rounded", search.scheduler, budget_bytes, search.rounded)
+    return plan_within_budget("checkmate-rounded", search.scheduler, budget_bytes, search.rounded)
 
 
 class _Search:

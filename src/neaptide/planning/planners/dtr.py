@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.candidates import candidates
-from neaptide.planning.chains import Chains, Unreachable
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.candidates import candidates
+from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import Gap, Plan, Return
-from neaptide.planning.promise import kept
-from neaptide.planning.schedule import Scheduler
+from neaptide.planning.search.within_budget import plan_within_budget
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
@@ -32,7 +32,7 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
         except Unreachable:
             return
 
-    return kept("dtr", Scheduler(trace, device), budget_bytes, make)
+    return plan_within_budget("dtr", Scheduler(trace, device), budget_bytes, make)
 
 
 class _Cache:

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.chains import Chains, Unreachable
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import Gap, Plan, Return
-from neaptide.planning.promise import kept
-from neaptide.planning.schedule import Scheduler
-from neaptide.planning.spans import idle_spans
+from neaptide.planning.search.within_budget import plan_within_budget
 
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "addmv", "mv", "dot", "addbmm"})
 _PARTS_OF_PRODUCTS = ("conv", "rnn", "lstm", "gru", "attention")
@@ -26,7 +26,7 @@ _PARTS_OF_PRODUCTS = ("conv", "rnn", "lstm", "gru", "attention")
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Recompute by Echo's rule."""
-    return kept("echo", Scheduler(trace, device), budget_bytes, _Maps(trace).gaps)
+    return plan_within_budget("echo", Scheduler(trace, device), budget_bytes, _Maps(trace).gaps)
 
 
 def is_cheap(name: str) -> bool:

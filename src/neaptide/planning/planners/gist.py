@@ -18,11 +18,11 @@ from functools import partial
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Phase, Trace
-from neaptide.planning.candidates import candidates
+from neaptide.core.traces.trace import Phase, Trace
+from neaptide.planning.analysis.candidates import candidates
+from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import CODECS, Gap, Plan, Return
-from neaptide.planning.promise import kept
-from neaptide.planning.schedule import Scheduler
+from neaptide.planning.search.within_budget import plan_within_budget
 
 _RELU = frozenset({"relu", "relu_", "threshold", "threshold_"})
 _SIGN_READERS = frozenset(
@@ -33,12 +33,12 @@ _CONVOLUTIONS = frozenset({"convolution_backward", "convolution_backward_overrid
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Lossless codes alone."""
-    return kept("gist", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, False))
+    return plan_within_budget("gist", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, False))
 
 
 def plan_lossy(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Reduced precision too: gradients change."""
-    return kept("gist-lossy", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, True))
+    return plan_within_budget("gist-lossy", Scheduler(trace, device), budget_bytes, partial(_encoded, trace, True))
 
 
 def encode_all(trace: Trace, lossy: bool) -> Plan:

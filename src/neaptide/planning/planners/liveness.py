@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Trace
+from neaptide.core.traces.trace import Kind, Trace
+from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import apply
-from neaptide.planning.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
 
 

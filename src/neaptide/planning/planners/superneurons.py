@@ -15,16 +15,16 @@ from functools import cache
 
 import numpy as np
 
-from neaptide.core.columns import Integers
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Kind, Phase, Trace
-from neaptide.planning.bounds import lower_bound, needed_bytes
-from neaptide.planning.candidates import Candidates, candidates
-from neaptide.planning.chains import Chains
-from neaptide.planning.layer_kinds import CHECKPOINTS, LayerKind, kind_of, kinds_of
+from neaptide.core.traces.columns import Integers
+from neaptide.core.traces.trace import Kind, Phase, Trace
+from neaptide.planning.analysis.bounds import lower_bound, needed_bytes
+from neaptide.planning.analysis.candidates import Candidates, candidates
+from neaptide.planning.analysis.completion import Chains
+from neaptide.planning.analysis.layer_kinds import CHECKPOINTS, LayerKind, kind_of, kinds_of
+from neaptide.planning.costing.schedule import Schedule, Scheduler
+from neaptide.planning.costing.stalls import with_waits
 from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
-from neaptide.planning.schedule import Schedule, Scheduler
-from neaptide.planning.stalls import with_waits
 
 
 class Recomputation(Enum):

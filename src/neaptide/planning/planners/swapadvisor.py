@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neaptide.core.columns import Floats
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Trace
-from neaptide.planning.bounds import lower_bound
+from neaptide.core.traces.columns import Floats
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.bounds import lower_bound
+from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
-from neaptide.planning.promise import within_by_waiting
-from neaptide.planning.schedule import Scheduler
-from neaptide.planning.spans import idle_spans
+from neaptide.planning.search.within_budget import within_by_waiting
 
 _POPULATION, _GENERATIONS, _MUTATED = 10, 8, 0.05
 _HEADROOMS = (0.0, 0.05, 0.1, 0.2)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from neaptide.core.columns import Flags, Integers
 from neaptide.core.device import DeviceSpec
-from neaptide.core.trace import Phase, Trace
-from neaptide.planning.bounds import lower_bound
-from neaptide.planning.candidates import candidates
-from neaptide.planning.layer_kinds import LayerKind, kinds_of_ops
+from neaptide.core.traces.columns import Flags, Integers
+from neaptide.core.traces.trace import Phase, Trace
+from neaptide.planning.analysis.bounds import lower_bound
+from neaptide.planning.analysis.candidates import candidates
+from neaptide.planning.analysis.layer_kinds import LayerKind, kinds_of_ops
+from neaptide.planning.costing.schedule import Scheduler
+from neaptide.planning.costing.stalls import with_waits
 from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
-from neaptide.planning.schedule import Scheduler
-from neaptide.planning.stalls import with_waits
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:

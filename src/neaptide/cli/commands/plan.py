@@ -1,0 +1,177 @@
+"""`neaptide plan`: one job in less memory, by every planner or by one, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from neaptide.scenarios.target import kind_of
+
+if TYPE_CHECKING:  # a command's help needs none of these
+    from neaptide.core.device import DeviceSpec
+    from neaptide.core.traces.trace import Trace
+    from neaptide.reporting.figures.plans import Attempt
+
+# Shares of the ephemeral bytes at which a frontier is drawn.
+SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+
+
+def plan(
+    target: Annotated[str | None, Parameter(help="A model or a trace file.")] = None,
+    /,
+    *,
+    budget: Annotated[
+        str | None, Parameter(help="Bytes it may hold at most, such as 6GiB, or 50% of its peak.")
+    ] = None,
+    planner: Annotated[tuple[str, ...], Parameter(help="Only this planner; repeatable. All of them otherwise.")] = (),
+    batch: Annotated[int | None, Parameter(help="Samples per iteration; each model has its default.")] = None,
+    device: Annotated[
+        str | None, Parameter(help="Device to plan for, V100-16GB if none is named; or a TOML file describing one.")
+    ] = None,
+    scale: Annotated[
+        Literal["paper", "tiny"] | None, Parameter(help="Size of the model: as published, or tiny.")
+    ] = None,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="Write the fastest plan's trace to this file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, Parameter(help="Draw time against memory, at several budgets, into this PNG, SVG or PDF file.")
+    ] = None,
+    json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
+) -> int:
+    """Show what it costs to run one iteration in less memory: swapping, recomputing and compressing tensors."""
+    from neaptide.cli import console
+    from neaptide.planning.analysis.bounds import lower_bound
+    from neaptide.reporting.figures.plans import attempt_values, print_attempts
+    from neaptide.reporting.terminal.progress import progress
+    from neaptide.scenarios import sources
+
+    if target is None:
+        raise ValueError(f"name a model or a trace file; the models are {sources.zoo_names()}")
+    if figure is not None:
+        from neaptide.reporting.figures.profile import check_name
+
+        check_name(figure)
+    names = _planners(planner)
+    options = sources.ModelOptions(batch=batch, device=device, scale=scale)
+    trace, spec = _trace(target, options)
+    budget_bytes = _budget(budget, trace)
+    attempts: list[Attempt] = []
+    with progress("planning") as on_progress:
+        for name in names:
+            on_progress(len(attempts), len(names))
+            attempts.append(_attempt(trace, name, budget_bytes, spec))
+    out = console.stdout()
+    bound_bytes = lower_bound(trace)
+    print_attempts(trace, spec, budget_bytes, bound_bytes, attempts, out)
+    written = _write(trace, spec, attempts, names, output, figure)
+    if written:
+        out.print("\n" + "\n".join(written), soft_wrap=True)
+    if json:
+        import msgspec
+
+        values = {"budget_bytes": budget_bytes, "bound_bytes": bound_bytes, "planners": attempt_values(attempts)}
+        print(msgspec.json.encode(values).decode())
+    return 0 if any(attempt.summary is not None for attempt in attempts) else 1
+
+
+def _planners(wanted: Sequence[str]) -> list[str]:
+    from neaptide.planning.planners import PLANNERS
+
+    for name in wanted:
+        PLANNERS[name]  # unknown: ValueError with the nearest names
+    return list(wanted or PLANNERS)
+
+
+def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
+    from neaptide.scenarios import sources
+    from neaptide.scenarios.trace_cache import read_trace
+
+    assert isinstance(options, sources.ModelOptions)
+    kind = kind_of(target)
+    if kind == "script":
+        raise ValueError(f"{target} is a script: profile it first (neaptide profile {target} -o FILE) and plan that")
+    if kind == "model":
+        trace, spec = sources.model_trace(target, options)
+        assert spec is not None
+        return trace, spec
+    if options.batch is not None or options.scale is not None:
+        raise ValueError("--batch and --scale can only be said of a model; a trace has its own")
+    trace = read_trace(Path(target))
+    return trace, sources.device_of(options.device or _device_of(trace))
+
+
+def _device_of(trace: Trace) -> str:
+    """The catalogue's device that a trace was taken on, if it is there."""
+    from neaptide.core.device import CATALOGUE
+    from neaptide.scenarios.sources import DEFAULT_DEVICE
+
+    name = trace.device.split(":")[0]
+    return name if name in CATALOGUE else DEFAULT_DEVICE
+
+
+def _budget(text: str | None, trace: Trace) -> int:
+    from neaptide.core.units import parse_bytes
+
+    if text is None:
+        return trace.persistent_bytes + trace.ephemeral_bytes // 2
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            raise ValueError(f"a budget is bytes such as 6GiB, or a percentage of the peak, not {text!r}") from None
+        if not 0 < share <= 1:
+            raise ValueError(f"a budget is more than 0% and at most 100% of the peak, not {text}")
+        return round(trace.peak_bytes * share)
+    return parse_bytes(text)
+
+
+def _attempt(trace: Trace, name: str, budget_bytes: int, spec: DeviceSpec) -> Attempt:
+    from neaptide.planning.apply import summary_of
+    from neaptide.planning.plan import CannotFitError
+    from neaptide.planning.planners import PLANNERS
+    from neaptide.reporting.figures.plans import Attempt
+
+    started = perf_counter()
+    try:
+        made = PLANNERS[name](trace, budget_bytes, spec)
+    except CannotFitError as error:
+        return Attempt(name, None, None, perf_counter() - started, error.lowest_bytes)
+    seconds = perf_counter() - started
+    return Attempt(name, made, summary_of(trace, made, spec), seconds)
+
+
+def _write(
+    trace: Trace,
+    spec: DeviceSpec,
+    attempts: Sequence[Attempt],
+    names: Sequence[str],
+    output: Path | None,
+    figure: Path | None,
+) -> list[str]:
+    from neaptide.capture.files import save
+    from neaptide.planning.apply import apply
+    from neaptide.reporting.figures.plans import save_frontier
+    from neaptide.reporting.terminal.progress import progress
+
+    written = []
+    made = [attempt for attempt in attempts if attempt.summary is not None]
+    if output is not None and made:
+        fastest = min(made, key=lambda attempt: attempt.summary.seconds if attempt.summary else 0.0)
+        assert fastest.plan is not None
+        save(apply(trace, fastest.plan, spec), output)
+        written.append(f"the trace under {fastest.planner}'s plan written to {output}")
+    if figure is not None:
+        lines: dict[str, list[Attempt]] = {}
+        with progress("planning for the figure") as on_progress:
+            for done, name in enumerate(names):
+                on_progress(done, len(names))
+                budgets = [trace.persistent_bytes + round(trace.ephemeral_bytes * share) for share in SHARES]
+                lines[name] = [_attempt(trace, name, budget, spec) for budget in budgets]
+        save_frontier(trace, lines, figure)
+        written.append(f"figure written to {figure}")
+    return written

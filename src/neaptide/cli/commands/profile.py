@@ -1,0 +1,126 @@
+"""`neaptide profile`: the memory and the time of one iteration of a model, a script or a saved trace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from neaptide.scenarios.target import kind_of
+
+if TYPE_CHECKING:  # a command's help needs none of these
+    from neaptide.core.device import DeviceSpec
+    from neaptide.core.traces.trace import Trace
+
+SCRIPT_FAILED = 1
+
+
+def profile(
+    target: Annotated[str | None, Parameter(help="A model, a Python script, or a trace file.")] = None,
+    /,
+    *arguments: Annotated[str, Parameter(help="All that follows a script is the script's own, options included.")],
+    batch: Annotated[int | None, Parameter(help="Samples per iteration; each model has its default.")] = None,
+    device: Annotated[
+        str | None, Parameter(help="Device to estimate for, V100-16GB if none is named; or a TOML file describing one.")
+    ] = None,
+    scale: Annotated[
+        Literal["paper", "tiny"] | None, Parameter(help="Size of the model: as published, or tiny.")
+    ] = None,
+    inference: Annotated[bool, Parameter(help="Serve the model instead of training it.")] = False,
+    measure: Annotated[bool, Parameter(help="Run the model on this machine: its GPU, or the software GPU.")] = False,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the trace to this file.")] = None,
+    figure: Annotated[Path | None, Parameter(help="Draw a figure into this PNG, SVG or PDF file.")] = None,
+) -> int:
+    """Show how much memory one iteration of a model or a script needs, and when."""
+    from neaptide.scenarios import sources
+
+    if target is None:
+        raise ValueError(f"name a model, a script or a trace file; the models are {sources.zoo_names()}")
+    kind = kind_of(target)
+    options = sources.ModelOptions(batch=batch, device=device, scale=scale, inference=inference, measure=measure)
+    _check_writable(output, figure)
+    if kind == "script":
+        options.refuse(f"{target} is a script, and its own options follow its name")
+        return _profile_script(Path(target), arguments, output, figure)
+    if arguments:
+        raise ValueError(f"{target} is a {kind} and takes no arguments, but {arguments[0]!r} follows it")
+    if kind == "trace":
+        from neaptide.capture.files import load
+
+        options.refuse(f"{target} is a trace of one that was profiled before")
+        _show(load(Path(target)), None, output, figure)
+    else:
+        _show(*sources.model_trace(target, options), output, figure)
+    return 0
+
+
+def _profile_script(path: Path, arguments: tuple[str, ...], output: Path | None, figure: Path | None) -> int:
+    from neaptide.reporting.terminal.failure import print_failure
+    from neaptide.scenarios.sources import run_script
+
+    run = run_script(path, arguments)
+    sys.stdout.flush()
+    if run.error is not None and not isinstance(run.error, KeyboardInterrupt):
+        print_failure(run.error, path)
+        how = f"exit code {run.error.code}" if isinstance(run.error, SystemExit) else type(run.error).__name__
+        seen = "" if run.trace is None else "; this is the profile so far"
+        print(f"neaptide: {path} ended with {how}{seen}", file=sys.stderr)
+    if run.trace is not None:
+        print()
+        note = "" if run.complete else "The script ended before a profile had all it wants: its times are less exact."
+        _show(run.trace, None, output, figure, note)
+    if isinstance(run.error, KeyboardInterrupt):
+        raise run.error
+    if run.error is None and run.trace is None:
+        raise ValueError(
+            f"no whole iteration was seen in {path}: a profile needs an optimizer that steps at least twice, "
+            "or a model that is called without one"
+        )
+    return 0 if run.error is None else SCRIPT_FAILED
+
+
+def _check_writable(output: Path | None, figure: Path | None) -> None:
+    """Raise ValueError now, and not after the work is done, if a file cannot be what is asked for."""
+    for path in (output, figure):
+        if path is not None and path.is_dir():
+            raise ValueError(f"{path} is a directory; name a file")
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"cannot write {path}: there is no directory {path.parent}")
+    if output is not None and output.exists() and not _is_trace(output):
+        raise ValueError(f"{output} exists and is not a trace: remove it first, or write to another file")
+    if figure is not None:
+        from neaptide.reporting.figures.profile import check_name
+
+        check_name(figure)
+
+
+def _is_trace(path: Path) -> bool:
+    try:
+        return kind_of(str(path.absolute())) == "trace"
+    except ValueError:
+        return False
+
+
+def _show(trace: Trace, device: DeviceSpec | None, output: Path | None, figure: Path | None, note: str = "") -> None:
+    """Write what is to be written, then print; so that a reader who leaves early loses nothing."""
+    from neaptide.capture.files import save
+    from neaptide.cli import console
+    from neaptide.reporting.terminal.summary import print_profile
+
+    if output is not None:
+        save(trace, output)
+    if figure is not None:
+        from neaptide.reporting.figures.profile import save_figure
+
+        save_figure(trace, figure)
+    out = console.stdout()
+    print_profile(trace, out, device)
+    if note:
+        out.print(f"\n{note}", style="yellow")
+    written = [
+        f"{what} written to {path}" for what, path in (("trace", output), ("figure", figure)) if path is not None
+    ]
+    if written:
+        out.print("\n" + "\n".join(written), soft_wrap=True)

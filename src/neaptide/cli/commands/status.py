@@ -1,0 +1,55 @@
+"""`neaptide status`: the daemon and its jobs, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:  # a command's help needs none of these
+    from neaptide.live.protocol.messages import JobStatus
+
+NOT_RUNNING = 3  # as init scripts answer
+
+
+def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instead.")] = False) -> int:
+    """Show the daemon and its jobs; exit code 3 when none runs."""
+    import sys
+
+    import msgspec
+
+    from neaptide.core.units import format_bytes, format_seconds
+    from neaptide.live.protocol.asking import NoDaemonError, ask
+    from neaptide.live.protocol.messages import Status, StatusRequest
+    from neaptide.live.protocol.paths import runtime_paths
+
+    try:
+        answer = ask(runtime_paths(), StatusRequest())
+    except NoDaemonError as error:
+        print(f"neaptide: {error}", file=sys.stderr)
+        return NOT_RUNNING
+    assert isinstance(answer, Status)
+    if json:
+        print(msgspec.json.encode(answer).decode())
+        return 0
+    print(
+        f"daemon {answer.pid}, policy {answer.policy}, up {format_seconds(answer.uptime_seconds)}; "
+        f"budget {format_bytes(answer.budget_bytes)}, used {format_bytes(answer.used_bytes)}, "
+        f"most {format_bytes(answer.high_water_bytes)}"
+    )
+    if answer.problem:
+        print(f"problem: {answer.problem}")
+    if not answer.jobs:
+        print("no jobs")
+    for job in answer.jobs:
+        print(_line(job))
+    return 0
+
+
+def _line(job: JobStatus) -> str:
+    from neaptide.core.units import format_bytes
+
+    done = f"{job.iterations_done}" if job.iterations is None else f"{job.iterations_done}/{job.iterations}"
+    said = f"{job.name}: {job.state}, {done} iterations, {job.iterations_per_second:.2f}/s, holds "
+    said += f"{format_bytes(job.held_bytes)} of {format_bytes(job.needs_bytes)}"
+    return f"{said}: {job.reason}" if job.reason else said

@@ -1,0 +1,106 @@
+"""What the ledger knows of one job, and how a policy sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from neaptide.core.control.engine import Observation
+from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.core.traces.profile import Profile
+
+_NEWEST = 0.5  # of how much slower a job is beside another, the weight of the newest iteration
+_MOST_SLOWER = 1.5  # and against those before it, what one may count for
+
+
+@dataclass(slots=True)
+class Account:
+    """One job's leases, state and history."""
+
+    job: Job
+    plans: tuple[Profile, ...]
+    arrived_ns: int = 0
+    state: JobState = JobState.QUEUED
+    since_ns: int = 0
+    before_suspension: JobState = JobState.READY
+    evicted: bool = False  # suspended by the engine, which also brings it back
+    absent: bool = False  # evicted, and its bytes stay: its process is stopped or hangs
+    plan: int = 0
+    lane: int | None = None
+    lane_since_ns: int = 0
+    ceiling_bytes: int | None = None
+    iterations_done: int = 0
+    started_ns: int = 0
+    service_ns: int = 0
+    share_ns: int = 0
+    busy_ns: int = 0
+    recent_ns: int = 0
+    beside: dict[str, float] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)  # jobs that ran at some time during the running iteration
+    stalled: bool = False
+    gate_open: bool = True
+    in_flight: int | None = None
+    requests: list[int] = field(default_factory=list)
+    serving: tuple[int, ...] = ()
+    shown: JobView | None = None  # the last view, unless something has changed since
+
+    @property
+    def profile(self) -> Profile:
+        return self.plans[self.plan]
+
+    @property
+    def admitted(self) -> bool:
+        return self.state in (JobState.READY, JobState.RUNNING)
+
+    @property
+    def wants_device(self) -> bool:
+        busy = self.state is JobState.RUNNING
+        return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
+
+    def move(self, state: JobState, now_ns: int) -> None:
+        assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
+        self.state = state
+        self.since_ns = now_ns
+
+    def slowed(self, other: str, factor: float) -> None:
+        """An iteration beside that job took so many times as long. One that was disturbed says little of the others."""
+        before = self.beside.get(other)
+        if before is not None:
+            factor = before + _NEWEST * (min(factor, _MOST_SLOWER * before) - before)
+        self.beside[other] = factor
+
+    def view(self, seen: Observation) -> JobView:
+        """The job as a policy sees it, with what the engine sees of it now."""
+        shown, job = self.shown, self.job
+        if shown is not None and shown.position_ns == seen.position_ns and shown.held_bytes == seen.held_bytes:
+            return shown
+        self.shown = JobView(
+            name=job.name,
+            kind=job.kind,
+            state=self.state,
+            priority=job.priority,
+            arrived_ns=self.arrived_ns,
+            plans=self.plans,
+            plan=self.plan,
+            lane=self.lane,
+            lane_since_ns=self.lane_since_ns,
+            iterations_done=self.iterations_done,
+            iterations_left=None if job.iterations is None else job.iterations - self.iterations_done,
+            since_ns=self.since_ns,
+            position_ns=seen.position_ns,
+            started_ns=self.started_ns,
+            service_ns=self.service_ns,
+            share_ns=self.share_ns,
+            busy_ns=self.busy_ns,
+            recent_ns=self.recent_ns,
+            beside=self.beside,
+            held_bytes=seen.held_bytes,
+            stalled=self.stalled,
+            evicted=self.evicted,
+            gate_open=self.gate_open,
+            in_flight=self.in_flight,
+            requests=tuple(self.requests),
+            serving=self.serving,
+            deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
+        )
+        return self.shown

@@ -1,0 +1,75 @@
+"""The only loop: event -> ledger -> view -> policy -> checked actions -> engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from neaptide.core.control.actions import Action
+from neaptide.core.control.engine import Engine
+from neaptide.core.control.events import Event
+from neaptide.core.control.job import Job
+from neaptide.core.control.ledger import Ledger
+from neaptide.core.control.policy import Policy
+
+
+class Decided(msgspec.Struct, frozen=True, tag_field="log", tag="decided"):
+    """An action that was carried out."""
+
+    at_ns: int
+    action: Action
+
+
+class Refused(msgspec.Struct, frozen=True, tag_field="log", tag="refused"):
+    """An action that the ledger did not let pass."""
+
+    at_ns: int
+    action: Action
+    reason: str
+
+
+Entry = Event | Decided | Refused
+
+
+class Controller:
+    """Runs one policy on one engine."""
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        budget_bytes: int,
+        policy: Policy,
+        engine: Engine,
+        note: Callable[[Entry], None],
+    ) -> None:
+        missing = policy.needs - engine.supplies
+        if missing:
+            wanted = ", ".join(sorted(need.value for need in missing))
+            raise ValueError(f"policy {policy.name} needs what this engine cannot supply: {wanted}")
+        self.ledger = Ledger(jobs, budget_bytes, policy.oversubscribes)
+        self._policy = policy
+        self._engine = engine
+        self._note = note
+
+    @property
+    def policy_name(self) -> str:
+        return self._policy.name
+
+    def run(self) -> None:
+        """Until nothing can happen any more."""
+        while (event := self._engine.next_event()) is not None:
+            self.handle(event)
+
+    def handle(self, event: Event) -> None:
+        """Let the policy answer one event."""
+        self._note(event)
+        self.ledger.apply(event)
+        now_ns = event.at_ns
+        for action in self._policy.decide(self.ledger.view(event, now_ns, self._engine.observe)):
+            if reason := self.ledger.refusal(action, now_ns):
+                self._note(Refused(now_ns, action, reason))
+                continue
+            self.ledger.commit(action, now_ns)
+            self._note(Decided(now_ns, action))
+            self._engine.carry_out(action)

@@ -1,0 +1,103 @@
+"""What happens to jobs: an engine reports it, the ledger and the policy read it, the log keeps it.
+
+Times are whole nanoseconds since the run began, in virtual or in real time alike.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from neaptide.core.traces.trace import Phase
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event"):
+    """Something that happened at a time."""
+
+    at_ns: int
+
+
+class JobArrived(Event, frozen=True, tag="job_arrived"):
+    """A job asks to be admitted."""
+
+    job: str
+
+
+class RequestArrived(Event, frozen=True, tag="request_arrived"):
+    """A sample for an inference job; it counts as served when an iteration that took it ends."""
+
+    job: str
+
+
+class PhaseEnded(Event, frozen=True, tag="phase_ended"):
+    """The device has passed the last op of a phase of the job's running iteration."""
+
+    job: str
+    phase: Phase
+
+
+class IterationEnded(Event, frozen=True, tag="iteration_ended"):
+    """The device has passed the last op of the job's running iteration, or of several: those of a job that is alone."""
+
+    job: str
+    took_ns: int  # since it was started; of several, all together
+    arrivals_ns: tuple[int, ...] = ()  # of the requests that it served
+    iterations: int = 1
+    work: float | None = None  # of how many iterations as they were measured; None: as many as there were
+
+
+class JobStalled(Event, frozen=True, tag="job_stalled"):
+    """The job's next op waits for memory: others hold more than was foreseen."""
+
+    job: str
+
+
+class JobEvicted(Event, frozen=True, tag="job_evicted"):
+    """Every running iteration waited for memory, so the engine moved the youngest's bytes to the host.
+
+    Or the job does not come along (`absent`): what it holds is taken off the budget, and policies do not see it.
+    """
+
+    job: str
+    absent: bool = False
+
+
+class JobGrew(Event, frozen=True, tag="job_grew"):
+    """An iteration needed more than any that was seen before; from now on the job is taken to need this much."""
+
+    job: str
+    peak_bytes: int
+
+
+class JobEnded(Event, frozen=True, tag="job_ended"):
+    """The job has done all its iterations and holds nothing."""
+
+    job: str
+
+
+class JobFailed(Event, frozen=True, tag="job_failed"):
+    """The job ended without having done its iterations."""
+
+    job: str
+    reason: str
+
+
+class JobSuspended(Event, frozen=True, tag="job_suspended"):
+    """The job's bytes are in host memory now."""
+
+    job: str
+
+
+class JobResumed(Event, frozen=True, tag="job_resumed"):
+    """The job's bytes are on the device again."""
+
+    job: str
+
+
+class BudgetChanged(Event, frozen=True, tag="budget_changed"):
+    """From now on all jobs together may hold this much. What is held already may be more for a while."""
+
+    budget_bytes: int
+
+
+class Woken(Event, frozen=True, tag="woken"):
+    """The time has come that the policy asked to be woken at."""

@@ -1,0 +1,234 @@
+"""Counts leases and states, and refuses what is unsafe or makes no sense.
+
+The rule for memory (Salus's safety condition for a single lane): the persistent bytes of all admitted jobs, and beside
+them the ephemeral peak of any one of them, fit the budget. Engines grant memory to the oldest iteration first, so under
+this rule every iteration that is started also ends. How many run at once is the policy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.account import Account
+from neaptide.core.control.engine import Observation
+from neaptide.core.control.job import Job, JobKind, JobState
+from neaptide.core.control.view import View
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
+from neaptide.core.units import format_bytes
+
+
+class Ledger:
+    """The accounts of all jobs under one budget. Events and accepted actions change it; nothing else does."""
+
+    def __init__(self, jobs: Iterable[Job], budget_bytes: int, oversubscribes: bool = False) -> None:
+        if budget_bytes <= 0:
+            raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
+        self.budget_bytes = budget_bytes
+        self._oversubscribes = oversubscribes
+        profile_of = lru_cache(maxsize=None)(Profile.of)  # many jobs may share a trace
+        self._accounts: dict[str, Account] = {}
+        self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
+        for job in jobs:
+            self._open(job, profile_of)
+
+    def account(self, job: str) -> Account:
+        return self._accounts[job]
+
+    def knows(self, job: str) -> bool:
+        return job in self._accounts
+
+    def add(self, job: Job) -> Account:
+        """Open an account for a job that comes now; its JobArrived is next. One that has ended is replaced."""
+        if job.name in self._present:
+            raise ValueError(f"there is a job called {job.name} already; give this one another name")
+        return self._open(job, Profile.of)
+
+    def forget(self, job: str) -> None:
+        """Close the account of a job that has ended."""
+        assert job not in self._present, f"job {job} has not ended"
+        self._accounts.pop(job, None)
+
+    def _open(self, job: Job, profile_of: Callable[[Trace], Profile]) -> Account:
+        account = Account(job, tuple(profile_of(trace) for trace in (job.trace, *job.alternatives)))
+        self._accounts[job.name] = account
+        return account
+
+    # --- events
+
+    def apply(self, event: ev.Event) -> None:
+        """Take note of what happened."""
+        if isinstance(event, ev.BudgetChanged):
+            self.budget_bytes = event.budget_bytes
+        elif not isinstance(event, ev.Woken):
+            self._apply_to(self._accounts[event.job], event)  # type: ignore[attr-defined]
+
+    def _apply_to(self, account: Account, event: ev.Event) -> None:
+        account.shown = None
+        match event:
+            case ev.JobArrived():
+                account.arrived_ns = account.since_ns = event.at_ns
+                self._present[account.job.name] = account
+            case ev.RequestArrived():
+                if not account.requests and account.state is JobState.READY:
+                    self._level(account)
+                account.requests.append(event.at_ns)
+            case ev.IterationEnded():
+                self._end_iteration(account, event)
+            case ev.JobStalled():
+                account.stalled = True
+            case ev.JobGrew():
+                account.plans = tuple(
+                    plan.grown_to(event.peak_bytes) if plan is account.profile else plan for plan in account.plans
+                )
+            case ev.JobEvicted():
+                account.evicted, account.absent = True, event.absent
+                self._suspend(account, event.at_ns)
+            case ev.JobResumed():  # after an action the account has changed already
+                if account.evicted:
+                    account.evicted = account.absent = False
+                    account.move(account.before_suspension, event.at_ns)
+            case ev.JobEnded():
+                self._end(account, JobState.DONE, event.at_ns)
+            case ev.JobFailed():
+                self._end(account, JobState.FAILED, event.at_ns)
+
+    def _suspend(self, account: Account, now_ns: int) -> None:
+        account.stalled = False
+        account.before_suspension = account.state
+        account.move(JobState.SUSPENDED, now_ns)
+
+    def _end(self, account: Account, state: JobState, now_ns: int) -> None:
+        if account.state is JobState.SUSPENDED:  # told to leave when its last iteration had just ended
+            account.move(account.before_suspension, now_ns)
+        account.move(state, now_ns)
+        del self._present[account.job.name]
+
+    def _end_iteration(self, account: Account, event: ev.IterationEnded) -> None:
+        if account.state is JobState.SUSPENDED:  # told to leave when the device had just passed its last op
+            account.before_suspension = JobState.READY
+        else:
+            account.move(JobState.READY, event.at_ns)
+        account.stalled = False
+        work_ns = round((event.iterations if event.work is None else event.work) * account.profile.solo_ns)
+        account.iterations_done += event.iterations
+        account.serving = ()
+        account.recent_ns = event.took_ns // event.iterations
+        account.service_ns += work_ns
+        account.share_ns += work_ns
+        account.busy_ns += event.took_ns
+        for name in account.met:
+            account.slowed(name, max(event.took_ns, 1) / max(work_ns, 1))  # of empty iterations, too
+        account.met.clear()
+
+    # --- actions
+
+    def refusal(self, action: act.Action, now_ns: int) -> str | None:
+        """Why an action must not be carried out; None when it may. Changes nothing."""
+        if isinstance(action, act.WakeAt):
+            return None if action.at_ns > now_ns else "that time is not in the future"
+        account = self._present.get(action.job)  # type: ignore[attr-defined]
+        if account is None:
+            return "there is no such job"
+        return self._refusal_of(account, action)
+
+    def _refusal_of(self, account: Account, action: act.Action) -> str | None:
+        state = account.state
+        match action:
+            case act.Admit():
+                return _unless(state is JobState.QUEUED, "it is not queued") or self._too_much(account, account.profile)
+            case act.Start():
+                if state is JobState.READY and account.job.kind is JobKind.INFERENCE and not account.requests:
+                    return "no request waits for it"
+                return _unless(state is JobState.READY, "it is not ready")
+            case act.SetPlan():
+                if not 0 <= action.plan < len(account.plans):
+                    return f"it has {len(account.plans)} plans"
+                if state in (JobState.RUNNING, JobState.SUSPENDED):
+                    return "it is inside an iteration"
+                return self._too_much(account, account.plans[action.plan]) if account.admitted else None
+            case act.Resume():
+                suspended = state is JobState.SUSPENDED and not account.evicted
+                return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
+            case act.Suspend() | act.MoveLane() | act.SetGate():
+                return _unless(account.admitted, "it is not admitted")
+            case act.CapInFlight():
+                return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
+        return None
+
+    def _too_much(self, account: Account, profile: Profile) -> str | None:
+        """Why the job, with this profile, cannot be among the admitted ones."""
+        if self._oversubscribes:
+            return None
+        persistent, ephemeral = profile.persistent_bytes, profile.ephemeral_bytes
+        for other in self._present.values():
+            if other is not account and other.admitted:
+                persistent += other.profile.persistent_bytes
+                ephemeral = max(ephemeral, other.profile.ephemeral_bytes)
+        over = persistent + ephemeral - self.budget_bytes
+        return None if over <= 0 else f"it would need {format_bytes(over)} more than the budget"
+
+    def commit(self, action: act.Action, now_ns: int) -> None:
+        """Take note of an action that was not refused."""
+        if isinstance(action, act.WakeAt):
+            return
+        account = self._accounts[action.job]  # type: ignore[attr-defined]
+        account.shown = None
+        match action:
+            case act.Admit():
+                account.lane, account.lane_since_ns = action.lane, now_ns
+                account.ceiling_bytes = action.ceiling_bytes
+                self._level(account)
+                account.move(JobState.READY, now_ns)
+            case act.Start():
+                self._start(account, now_ns)
+            case act.SetPlan():
+                account.plan = action.plan
+            case act.MoveLane():
+                account.lane, account.lane_since_ns = action.lane, now_ns
+            case act.SetGate():
+                account.gate_open = action.open
+            case act.CapInFlight():
+                account.in_flight = action.kernels
+            case act.Suspend():
+                self._suspend(account, now_ns)
+            case act.Resume():
+                account.lane_since_ns = now_ns
+                account.move(account.before_suspension, now_ns)
+
+    def _level(self, account: Account) -> None:
+        """Whoever was away brings no claim on the device from that time: it starts level with those that were here."""
+        shares = [other.share_ns for other in self._present.values() if other is not account and other.wants_device]
+        account.share_ns = max(account.share_ns, min(shares, default=0))
+
+    def _start(self, account: Account, now_ns: int) -> None:
+        account.move(JobState.RUNNING, now_ns)
+        account.started_ns = now_ns
+        if account.job.kind is JobKind.INFERENCE:
+            account.serving = tuple(account.requests[: account.profile.batch])
+            del account.requests[: account.profile.batch]
+        for other in self._present.values():
+            if other is not account and other.state is JobState.RUNNING:
+                account.met.add(other.job.name)
+                other.met.add(account.job.name)
+
+    # --- views
+
+    def view(self, event: ev.Event, now_ns: int, observe: Callable[[str], Observation]) -> View:
+        """What a policy sees now. Changes nothing."""
+        here = [account for account in self._present.values() if not account.absent]
+        jobs = tuple(account.view(observe(account.job.name)) for account in here)
+        return View(
+            now_ns=now_ns,
+            event=event,
+            budget_bytes=self.budget_bytes,
+            held_bytes=sum(job.held_bytes for job in jobs),
+            jobs=jobs,
+        )
+
+
+def _unless(right: bool, problem: str) -> str | None:
+    return None if right else problem

@@ -1,0 +1,124 @@
+"""The lines of an event log, of a run in virtual time or of a daemon: what every metric can be computed from again.
+
+A run begins with a header. A daemon's jobs are not known then: each has a line of its own when it comes. A daemon also
+notes what it saw of the jobs when an event came, so that the log can be put before a policy again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from neaptide import __version__
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.job import Job, JobKind
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Phase
+
+FORMAT = 1
+_EVENTS = {kind.__struct_config__.tag: kind for kind in ev.Event.__subclasses__()}
+_ACTIONS = {kind.__struct_config__.tag: kind for kind in act.Action.__subclasses__()}
+_ENCODER = msgspec.json.Encoder()
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be known of a job to judge its run."""
+
+    name: str
+    kind: JobKind
+    iterations: int | None  # None: until it is stopped
+    solo_ns: int  # one iteration of the job as it is, alone on the device
+    batch: int
+    persistent_bytes: int
+    peak_bytes: int
+    deadline_ns: int | None = None
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="run"):
+    """The first line of a run."""
+
+    format: int = FORMAT
+    version: str = __version__
+    scenario: str
+    policy: str
+    seed: int
+    device: str
+    budget_bytes: int
+    end_ns: int  # 0 in a daemon's: it lasts as long as there are lines
+    jobs: tuple[JobFacts, ...]
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="job"):
+    """A job that came to a daemon; its JobArrived comes after this."""
+
+    at_ns: int
+    facts: JobFacts
+    pid: int
+    priority: int = 0
+    trace: str = ""  # the file in which its trace is kept, beside the log
+
+
+class Seen(msgspec.Struct, frozen=True, tag_field="log", tag="seen"):
+    """What the engine saw of each job when the event before was handled: position in the iteration, bytes held."""
+
+    at_ns: int
+    jobs: Mapping[str, tuple[int, int]]
+
+
+Line = Header | Joined | Seen | Entry
+
+
+def facts_of_job(job: Job, profile: Profile) -> JobFacts:
+    """The facts of one job as it is."""
+    return JobFacts(
+        name=job.name,
+        kind=job.kind,
+        iterations=job.iterations,
+        solo_ns=profile.solo_ns,
+        batch=profile.batch,
+        persistent_bytes=profile.persistent_bytes,
+        peak_bytes=profile.peak_bytes,
+        deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
+    )
+
+
+def facts_of(jobs: Iterable[Job]) -> tuple[JobFacts, ...]:
+    """The facts of jobs; copies of one job share a trace, which is read once."""
+    profiles: dict[int, Profile] = {}
+    found = []
+    for job in jobs:
+        if id(job.trace) not in profiles:
+            profiles[id(job.trace)] = Profile.of(job.trace)
+        found.append(facts_of_job(job, profiles[id(job.trace)]))
+    return tuple(found)
+
+
+def encode_line(line: Line) -> bytes:
+    """One line, without its end."""
+    if isinstance(line, ev.PhaseEnded):  # a phase is a number, and a reader wants its name
+        return _ENCODER.encode({**msgspec.to_builtins(line), "phase": line.phase.name.lower()})
+    return _ENCODER.encode(line)
+
+
+def decode_line(line: bytes) -> Line:
+    """What a line says; ValueError, LookupError, AttributeError or TypeError when it is none of a log."""
+    said: dict[str, Any] = msgspec.json.decode(line)
+    if "event" in said:
+        if "phase" in said:
+            said["phase"] = Phase[said["phase"].upper()]
+        return msgspec.convert(said, _EVENTS[said["event"]])
+    match said["log"]:
+        case "run":
+            return msgspec.convert(said, Header)
+        case "job":
+            return msgspec.convert(said, Joined)
+        case "seen":
+            return msgspec.convert(said, Seen)
+    action = msgspec.convert(said["action"], _ACTIONS[said["action"]["action"]])
+    if said["log"] == "decided":
+        return Decided(said["at_ns"], action)
+    return Refused(said["at_ns"], action, said["reason"])

@@ -1,0 +1,172 @@
+"""The seam between a device and everything above it.
+
+A device is one folder `devices/<name>/` with a `DeviceKind` and a `DeviceAgent`. The command line and the daemon use
+the kind; it loads no torch. The agent lives inside a job's process, over the common launch layer
+(`devices/native/launch`). Nothing outside `devices` names a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from neaptide.core.control.policy import Need
+from neaptide.devices.board import Board
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceName:
+    """One device of a machine: its kind and its index among the devices of that kind."""
+
+    kind: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+
+class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a user may choose about a device. Each kind has a subclass; its fields become `[device]` keys and flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFacts:
+    """What the device saw of one launched iteration."""
+
+    index: int  # of the iteration on the board, 0 for the first
+    began_ns: int  # when its first launch was permitted, on the steady clock
+    peak_bytes: int  # most bytes in live blocks since the iteration before it ended
+    allocated_bytes: int  # bytes allocated since then
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """What the process needs and holds on the device."""
+
+    needed_bytes: int  # in live blocks
+    needed_peak_bytes: int
+    held_bytes: int  # leased
+    held_peak_bytes: int
+    spare_peak_bytes: int  # most leased beyond what was needed, when no gap between blocks fitted the next one
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """One kernel as the device ran it; times are on the steady clock."""
+
+    name: str
+    signature: int  # equal for equal kernels
+    launch_ns: int
+    start_ns: int
+    end_ns: int
+    taken_bytes: int  # allocated since the launch before this one
+    given_bytes: int  # freed since then
+    scratch_bytes: int
+    stream: int
+    width: int  # SMs
+
+
+class KernelLog(Protocol):
+    """Kernels that were launched while a log was kept."""
+
+    def read(self) -> Sequence[KernelRecord]:
+        """The records, in the order in which the kernels began. Changes nothing."""
+
+    def dropped(self) -> int:
+        """How many kernels did not fit. Changes nothing."""
+
+
+class DeviceAgent(Protocol):
+    """A device inside a job. Calls may come from any thread unless they say otherwise."""
+
+    slot: int  # on the board
+    device_type: str  # torch's name of the device, as the program sees it
+    spec_name: str  # of the device in `core.device`'s catalogue
+    sms: int
+    supplies: frozenset[Need]
+
+    def hold_launches(self) -> None:
+        """Make every launch wait from now on, before it takes memory."""
+
+    def wait_for_held_launch(self, seconds: float) -> bool:
+        """Wait until a launch is held; False when none was within that time. Changes nothing."""
+
+    def release_launches(self) -> None:
+        """Let held launches, and all after them, go on."""
+
+    def refuse_launches(self, reason: str) -> None:
+        """Make every launch, held ones too, raise torch.OutOfMemoryError with this reason."""
+
+    def arm_iteration(self) -> None:
+        """Make the next launch begin an iteration on the board and wait for its permit."""
+
+    def end_iteration(self) -> IterationFacts | None:
+        """End the iteration that was launched; None, changing nothing, when it launched nothing."""
+
+    def take_recent(self) -> tuple[int, int]:
+        """Most bytes needed and bytes allocated since the last call; starts both again."""
+
+    def expect(self, lease_levels: Sequence[int]) -> None:
+        """Have the board keep room for iterations: the most leased bytes from each kernel on. Empty: no forecast."""
+
+    def run_without_daemon(self) -> None:
+        """Open this process's permit, gates and caps, and restore its memory: the board's capacity alone bounds it."""
+
+    def connect_reports(self, descriptor: int, known_iterations: int) -> None:
+        """Send reports to this socket. The other side knows of so many ended iterations."""
+
+    def disconnect_reports(self) -> None:
+        """Send no more reports."""
+
+    def iterations_ended(self) -> int:
+        """How many iterations the device has passed. Changes nothing."""
+
+    def send(self, frame: bytes, *, after_device: bool = False) -> bool:
+        """Send a frame now, or when the device has done what was launched; False when nobody is connected.
+
+        Small frames never wait; large ones may.
+        """
+
+    def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
+        """Send a frame when the device has passed the iteration; its last eight bytes become the duration in ns."""
+
+    def memory(self) -> MemoryFigures:
+        """What the process needs and holds. Changes nothing."""
+
+    def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
+        """Keep a log of the last so many kernels that are launched inside the context."""
+
+    def check(self) -> None:
+        """Assert the invariants of the device's memory in this process. Changes nothing; for tests."""
+
+    def close(self) -> None:
+        """Finish what was launched and leave the board."""
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: drop every shared handle without a word to anybody."""
+
+
+class DeviceKind(Protocol):
+    """One kind of device, without torch."""
+
+    name: str
+    chunk_bytes: int  # memory is leased in units of this
+    supplies: frozenset[Need]  # what policies may need here
+    settings_type: type[DeviceSettings]
+
+    def default_budget_bytes(self) -> int:
+        """What all jobs together may hold unless the user says otherwise. Changes nothing."""
+
+    def environment(self, settings: Any, board: Path) -> dict[str, str]:
+        """The variables with which a job is started, so that `attach` finds this board. Changes nothing."""
+
+    def create_board(self, path: Path, budget_bytes: int, settings: Any) -> Board:
+        """Open the board at this path, or make it."""
+
+    def attach(self, board: Path, job: str) -> DeviceAgent:
+        """Join the board from inside a job, and start the device there."""

@@ -1,0 +1,127 @@
+"""Measures a job's first iterations, while it runs them, and makes the trace that the daemon plans with.
+
+It changes no number: the recorder only looks, and no random number is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from neaptide.capture.recording.cutting import Where
+from neaptide.capture.recording.hooks import watching
+from neaptide.capture.recording.recorder import Recorder
+from neaptide.capture.session import CLOSING, SETTLING, CaptureError, Session
+from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace_format import encode
+from neaptide.devices.soft import torch_module as face
+
+_RECORDED = 1
+_TIMED = 2  # pairs of iterations
+_RECORDING = SETTLING + _RECORDED + CLOSING
+_ITERATIONS = _RECORDING + 2 * _TIMED
+# A program that calls its model with gradients on is taken for a training one, whose first step is still to come.
+_CALLS_BEFORE_A_STEP = 32
+_RESTARTS = 3
+
+
+class FirstIterations:
+    """Is told of every iteration that begins, until it has a trace."""
+
+    def __init__(self) -> None:
+        self._device = torch.device("soft")  # which reads as `cuda` where that name means it
+        self._session: Session | None = None
+        self._watching = ExitStack()
+        self._advances = 0
+        self._untrained = 0
+        self._restarts = 0
+        self._outdated = False
+        self.op_of_kernel: Integers | None = None
+        """Of the trace, for each kernel that an iteration launches."""
+        self.begun = 0
+        """Iterations that began meanwhile, measured or not; evaluations are not counted."""
+
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> bytes | None:
+        """An iteration begins; the trace, encoded, once there is one. `name` is asked for then."""
+        if self._outdated:
+            self.stop()
+        if serving and trained and self._advances < _ITERATIONS:  # an evaluation came in between
+            if 0 < self._advances <= _RECORDING and self._restarts < _RESTARTS:
+                self._restarts += 1
+                self.stop()
+            return None
+        if not serving and not trained:
+            self._untrained += 1
+            if self._untrained <= _CALLS_BEFORE_A_STEP:
+                self.begun += 1
+                return None
+        if self._advance():
+            self.begun += 1
+            return None
+        found = self._trace(name())
+        self.stop()
+        return None if found is None else encode(found)
+
+    def change(self) -> None:
+        """An optimizer has made its first step: all before was one iteration, and those after it are measured."""
+        self._outdated = True  # this is told inside an optimizer's hook, where no hook can be removed
+        self.begun = 1
+
+    def stop(self) -> None:
+        """Measure no more, wherever it is; what was seen is forgotten, and the next iteration begins anew."""
+        self._watching.close()
+        if self._session is not None:
+            self._session.close()
+        self._session, self._advances, self._outdated = None, 0, False
+
+    def _advance(self) -> bool:
+        if self._session is None:
+            self._session = Session(self._device, recorded=_RECORDED, timed=_TIMED, kernels=face)
+            self._watching.enter_context(watching(_Informer(self._session.recorder)))
+        going_on = self._session.advance()
+        self._advances += 1
+        if self._advances > _RECORDING:  # the others are timed, and hooks take time
+            self._watching.close()
+        return going_on
+
+    def _trace(self, name: str) -> Trace | None:
+        assert self._session is not None
+        sms = face.get_device_properties().multi_processor_count
+        where = Where(name=name, device="soft", sms=sms, batch=0, estimated=False, asynchronous=True)
+        try:
+            trace = self._session.trace(where)
+            self.op_of_kernel = self._session.op_of_kernel
+            return trace
+        except CaptureError:  # nothing ran on the device
+            return None
+
+
+class _Informer:
+    """Tells the recorder of modules and optimizers; of a step that calls the model again, that this is no step yet."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._optimizer: Optimizer | None = None
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        if self._optimizer is not None:
+            self._recorder.leave_optimizer(self._optimizer)
+            self._optimizer = None
+        self._recorder.enter_module(module, args)
+
+    def leave_module(self) -> None:
+        self._recorder.leave_module()
+
+    def enter_optimizer(self, optimizer: Optimizer) -> None:
+        self._optimizer = optimizer
+        self._recorder.enter_optimizer(optimizer)
+
+    def leave_optimizer(self, optimizer: Optimizer) -> None:
+        self._optimizer = None
+        self._recorder.leave_optimizer(optimizer)

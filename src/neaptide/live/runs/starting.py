@@ -1,0 +1,97 @@
+"""Starts a daemon in the background, and ends one: for the commands, and for whoever needs one to be there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from neaptide.devices.board.library import NATIVE
+from neaptide.live.protocol.asking import NoDaemonError, ask
+from neaptide.live.protocol.lock import DaemonRunsError, running_pid
+from neaptide.live.protocol.messages import Shutdown, Status, StatusRequest
+from neaptide.live.protocol.paths import RuntimePaths, prepare
+
+_POLL_SECONDS = 0.02
+_MOST_LOG_BYTES = 1 << 20
+
+
+class StartError(ValueError):
+    """The daemon did not come up."""
+
+
+def default_budget_bytes() -> int:
+    """Half of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 >> 21 << 21
+
+
+def start_daemon(paths: RuntimePaths, policy: str, budget_bytes: int, sms: int, seconds: float = 60.0) -> Status:
+    """Start a daemon in the background and return when it answers; ValueError with its last words if it does not.
+
+    `policy` is a name or the path of a file.
+    """
+    prepare(paths)
+    if (pid := running_pid(paths)) is not None:
+        raise DaemonRunsError(f"a daemon with pid {pid} runs for this device already ({paths.folder})")
+    NATIVE.built()  # here, where a missing compiler is seen
+    if policy.endswith(".py"):
+        policy = str(Path(policy).absolute())
+    words = ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), "--sms", str(sms)]
+    environment = {**os.environ, "NEAPTIDE_RUNTIME": str(paths.folder)}
+    _turn_over(paths.log)
+    with paths.log.open("ab") as log:
+        began_at = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "neaptide.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+            close_fds=True,
+        )
+    deadline = monotonic() + seconds
+    while monotonic() < deadline:
+        if process.poll() is not None:
+            raise StartError(_last_words(paths.log, began_at))
+        with suppress(NoDaemonError):
+            answer = ask(paths, StatusRequest())
+            if isinstance(answer, Status) and answer.pid == process.pid:
+                process.returncode = 0  # it is not ours to wait for
+                return answer
+        sleep(_POLL_SECONDS)
+    process.terminate()
+    process.wait()
+    raise StartError(f"the daemon did not answer within {seconds:g} s; see {paths.log}")
+
+
+def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
+    """End the daemon and return when it is gone; False when none runs, ValueError when it stays."""
+    pid = running_pid(paths)
+    if pid is None:
+        return False
+    with suppress(NoDaemonError):  # it may be about to end, or to begin
+        ask(paths, Shutdown())
+    deadline = monotonic() + seconds
+    while running_pid(paths) == pid:
+        if monotonic() > deadline:
+            raise ValueError(f"the daemon with pid {pid} is still there after {seconds:g} s; end it with kill {pid}")
+        sleep(_POLL_SECONDS)
+    return True
+
+
+def _turn_over(log: Path) -> None:
+    with suppress(OSError):
+        if log.stat().st_size > _MOST_LOG_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
+
+
+def _last_words(log: Path, began_at: int) -> str:
+    with log.open("rb") as file:
+        file.seek(began_at)
+        lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    said = lines[-1].removeprefix("neaptide: ") if lines else "it said nothing"
+    return f"the daemon did not come up: {said}"

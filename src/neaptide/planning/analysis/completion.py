@@ -1,0 +1,160 @@
+"""From a planner's choices about single tensors to a whole plan: what must come back with what is computed again.
+
+A tensor is made again by all the ops that wrote it. What these read and is absent then has to come back before the same
+op: out of its own gap, which ends there (it stays from then on) or is interrupted there (`stay=False`: it is let go
+again before the op, which is slower and holds less); or from the dead, for the recomputation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from neaptide.core.traces.trace import Kind, Trace
+from neaptide.planning.analysis.candidates import repeatable
+from neaptide.planning.plan import Gap, Return
+
+
+class Unreachable(ValueError):  # noqa: N818
+    """A tensor cannot be computed again there."""
+
+
+class Chains:
+    """The chains of one trace; it keeps what all of them need and changes nothing."""
+
+    def __init__(self, trace: Trace) -> None:
+        ops, tensors = trace.ops, trace.tensors
+        self._reads = [list(dict.fromkeys(row.tolist())) for row in map(ops.reads.__getitem__, range(len(ops)))]
+        self._writes = [list(dict.fromkeys(row.tolist())) for row in map(ops.writes.__getitem__, range(len(ops)))]
+        self._writers: list[list[int]] = [[] for _ in range(len(tensors))]
+        for op, written in enumerate(self._writes):
+            for tensor in written:
+                self._writers[tensor].append(op)
+        self._born, self._died = tensors.born.tolist(), tensors.died.tolist()
+        self._protected = (tensors.kind == Kind.BUFFER).tolist()
+        self._repeatable = repeatable(trace).tolist()
+        # An op takes the device or the launching host, whichever is longer; both where the host waits.
+        own, host = ops.seconds, ops.host_seconds
+        self._seconds = (np.maximum(own, host) if trace.asynchronous else own + host).tolist()
+
+    def seconds(self, ops: Iterable[int]) -> float:
+        """What it costs to run some ops again."""
+        return float(sum(self._seconds[op] for op in ops))
+
+    def ops(self, tensor: int, before: int, absent: AbstractSet[int] = frozenset()) -> set[int] | None:
+        """The ops that make a tensor again before op `before` while others are absent too; None if that cannot be."""
+
+        def returns(other: int) -> bool:
+            alive = self._born[other] < before <= self._died[other]
+            if not alive and not self._writers[other]:
+                raise Unreachable(f"tensor {other} is gone before op {before}, and no op makes it")
+            return other in absent or not alive
+
+        try:
+            made = self.made([tensor], before, returns)
+        except Unreachable:
+            return None
+        return {op for each in made for op in self._writers[each] if op < before}
+
+    def made(self, wanted: Iterable[int], before: int, returns: Callable[[int], bool]) -> list[int]:
+        """All tensors that are made when some are, before an op. `returns` says whether another has to be made too.
+
+        Unreachable if an op on the way gives another result each time, was given what has changed since, or would
+        overwrite what is there.
+        """
+        queue = list(wanted)
+        made = dict.fromkeys(queue)
+        present: dict[int, int] = {}  # what is read as it is, and the earliest op that reads it
+        while queue:
+            tensor = queue.pop()
+            writers = self._writers[tensor]
+            if not writers or writers[0] >= before:
+                raise Unreachable(f"no op makes tensor {tensor} before op {before}")
+            for op in writers:
+                if op >= before:
+                    break
+                if not self._repeatable[op]:
+                    raise Unreachable(f"tensor {tensor} cannot be made again: op {op} gives another result each time")
+                for other in (*self._reads[op], *self._writes[op]):
+                    if other in made or self._born[other] == op:
+                        continue
+                    if returns(other):
+                        made[other] = None
+                        queue.append(other)
+                    else:
+                        present[other] = min(op, present.get(other, op))
+        for other, op in present.items():
+            if not self._protected[other] and any(op <= writer < before for writer in self._writers[other]):
+                raise Unreachable(f"op {op} cannot run again before op {before}: tensor {other} was overwritten")
+        return list(made)
+
+    def complete(self, gaps: Sequence[Gap], stay: bool | AbstractSet[int] = True) -> tuple[Gap, ...]:
+        """The gaps with all that their recomputations ask for, in a plan's order; Unreachable names what cannot be.
+
+        `stay` may name the tensors that do.
+        """
+        absences = _Absences(self, gaps, stay)
+        waiting = sorted({gap.before for gap in gaps if gap.back is Return.RECOMPUTE})
+        heapify(waiting)
+        last = -1
+        while waiting:
+            before = heappop(waiting)
+            if before > last:
+                absences.bring_back(before)
+                for later in absences.postponed:
+                    heappush(waiting, later)
+                absences.postponed.clear()
+                last = before
+        found = [gap for each in absences.of.values() for gap in each]
+        return tuple(sorted(found, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+
+
+class _Absences:
+    """The gaps of each tensor while a plan is completed, from the first op to the last."""
+
+    def __init__(self, chains: Chains, gaps: Sequence[Gap], stay: bool | AbstractSet[int]) -> None:
+        self._chains, self._stay = chains, stay
+        self.postponed: list[int] = []
+        self.of: dict[int, list[Gap]] = {}
+        self._ending: dict[int, list[int]] = {}  # the tensors that are computed again before an op
+        for gap in sorted(gaps, key=lambda gap: gap.after):
+            self.of.setdefault(gap.tensor, []).append(gap)
+            if gap.back is Return.RECOMPUTE:
+                self._ending.setdefault(gap.before, []).append(gap.tensor)
+
+    def bring_back(self, before: int) -> None:
+        """Make the recomputations before an op possible."""
+        ending = self._ending.get(before, ())
+        wanted = [tensor for tensor in ending if any(gap.before == before for gap in self.of[tensor])]
+        self._chains.made(wanted, before, lambda other: self._return(other, before))
+
+    def _return(self, tensor: int, before: int) -> bool:
+        """Make sure that a tensor is there just before an op; whether that means to compute it."""
+        gaps = self.of.get(tensor, [])
+        for at, gap in enumerate(gaps):
+            if gap.after < before <= gap.before:
+                if gap.before > before:
+                    self._cut(gaps, at, before)
+                return gap.back is Return.RECOMPUTE
+        if self._chains._born[tensor] < before <= self._chains._died[tensor]:
+            return False
+        after = max(self._chains._died[tensor], max((gap.before for gap in gaps), default=-1))
+        if not self._chains._writers[tensor] or after >= before:
+            raise Unreachable(f"tensor {tensor} is gone before op {before}, and no op makes it")
+        self.of.setdefault(tensor, []).append(Gap(tensor=tensor, after=after, before=before, back=Return.RECOMPUTE))
+        return True
+
+    def _cut(self, gaps: list[Gap], at: int, before: int) -> None:
+        """End a gap early, or interrupt it there."""
+        gap = gaps[at]
+        fetch = None if gap.fetch is None else min(gap.fetch, before)
+        gaps[at] = replace(gap, before=before, fetch=fetch)
+        stays = self._stay if isinstance(self._stay, bool) else gap.tensor in self._stay
+        if gap.back is Return.RECOMPUTE and not stays:
+            gaps.insert(at + 1, replace(gap, after=before - 1))
+            self._ending.setdefault(gap.before, []).append(gap.tensor)
+            self.postponed.append(gap.before)

@@ -1,0 +1,64 @@
+"""When tensors lie idle: from the last forward use to the first backward one, and between later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from neaptide.core.traces.columns import Flags, Integers
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.candidates import candidates
+from neaptide.planning.plan import Gap, Return
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Each from one use of a tensor to the next, with ops between them; ordered by the op that ends it."""
+
+    tensor: Integers
+    bytes: Integers
+    after: Integers
+    before: Integers
+    recomputable: Flags
+    first: Flags  # of its tensor: from the forward pass to the backward pass
+
+    def __len__(self) -> int:
+        return self.tensor.size
+
+    def gap(self, index: int, back: Return) -> Gap:
+        """The span as a gap."""
+        return Gap(
+            tensor=int(self.tensor[index]), after=int(self.after[index]), before=int(self.before[index]), back=back
+        )
+
+    def absent(self, chosen: Iterable[int], op: int) -> set[int]:
+        """The tensors among the chosen spans that are away just before an op, or come back there."""
+        return {int(self.tensor[each]) for each in chosen if self.after[each] < op <= self.before[each]}
+
+
+def idle_spans(trace: Trace) -> Spans:
+    """The spans of all candidates, from the end of their forward use on."""
+    known = candidates(trace)
+    row_of = np.full(len(trace.tensors), -1)
+    row_of[known.tensor] = np.arange(len(known))
+    ops = trace.ops
+    tensor = np.concatenate((ops.reads.items, ops.writes.items))
+    op = np.concatenate((ops.reads.owners(), ops.writes.owners()))
+    row = row_of[tensor]
+    used = row >= 0
+    used[used] = op[used] >= known.last_forward[row[used]]
+    keys = np.unique(row[used] * (len(ops) + 1) + op[used])
+    row, op = keys // (len(ops) + 1), keys % (len(ops) + 1)
+    idle = np.flatnonzero((row[1:] == row[:-1]) & (op[1:] > op[:-1] + 1))
+    idle = idle[np.lexsort((op[idle], op[idle + 1]))]
+    which = row[idle]
+    return Spans(
+        tensor=known.tensor[which],
+        bytes=known.bytes[which],
+        after=op[idle],
+        before=op[idle + 1],
+        recomputable=known.recomputable[which],
+        first=op[idle] == known.last_forward[which],
+    )

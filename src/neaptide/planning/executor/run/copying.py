@@ -1,0 +1,94 @@
+"""Copies of storages to pinned host memory and back, on two side streams.
+
+No block is left to another stream's mercy: the program's stream waits for a copy before a block that the copy reads is
+let go, and before one that it fills is used. So when memory is free depends on the order of launches alone, not on how
+far the device has come, and a slow copy costs time, never memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.run.host_pool import Block, HostPool
+
+
+@dataclass(slots=True)
+class Journey:
+    """A storage's way to the host and back."""
+
+    block: Block
+    bytes: int
+    sent: torch.Event
+    arriving: Tensor | None = None
+    arrived: torch.Event | None = None
+
+
+class Copier:
+    """Two streams, one each way, and the host memory between them."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.pool = HostPool()
+        self._out = torch.Stream(device=device)
+        self._in = torch.Stream(device=device)
+        self.sent_bytes = 0
+        self.fetched_bytes = 0
+
+    @property
+    def stream_ids(self) -> tuple[int, int]:
+        return self._out.stream_id, self._in.stream_id
+
+    def _now(self) -> torch.Event:
+        return torch.accelerator.current_stream(self._device).record_event()
+
+    def send(self, holder: Tensor) -> Journey:
+        """Begin the copy of a storage to the host; the caller holds it until `await_sent`."""
+        size = holder.untyped_storage().nbytes()
+        block = self.pool.take(size)
+        self._out.wait_event(self._now())
+        for event in block.free_after:
+            self._out.wait_event(event)
+        with torch.no_grad(), self._out:
+            self.pool.bytes_of(block, size).copy_(_flat(holder, size), non_blocking=True)
+        self.sent_bytes += size
+        return Journey(block, size, self._out.record_event())
+
+    def await_sent(self, journey: Journey) -> None:
+        """What is launched from now on runs after the copy, so the storage may go."""
+        torch.accelerator.current_stream(self._device).wait_event(journey.sent)
+
+    def fetch(self, journey: Journey) -> None:
+        """Begin the copy back, into memory of the current stream."""
+        if journey.arriving is not None:
+            return
+        with torch.no_grad():
+            journey.arriving = torch.empty(journey.bytes, dtype=torch.uint8, device=self._device)
+            self._in.wait_event(self._now())
+            self._in.wait_event(journey.sent)
+            with self._in:
+                journey.arriving.copy_(self.pool.bytes_of(journey.block, journey.bytes), non_blocking=True)
+        journey.arrived = self._in.record_event()
+        self.fetched_bytes += journey.bytes
+
+    def receive(self, journey: Journey) -> Tensor:
+        """The storage, back on the device for what is launched from now on."""
+        self.fetch(journey)
+        assert journey.arriving is not None
+        assert journey.arrived is not None
+        torch.accelerator.current_stream(self._device).wait_event(journey.arrived)
+        self.pool.give(journey.block, journey.arrived)
+        return journey.arriving
+
+    def abandon(self, journey: Journey) -> None:
+        """Nobody wants it back."""
+        last = journey.arrived or journey.sent
+        torch.accelerator.current_stream(self._device).wait_event(last)
+        self.pool.give(journey.block, last)
+
+
+def _flat(holder: Tensor, size: int) -> Tensor:
+    return View(torch.uint8, torch.Size((size,)), (1,), 0).on(holder)

@@ -1,0 +1,91 @@
+"""One planned tensor of one iteration: where its bytes are now."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.run.codecs import DECODE, ENCODE, Code
+from neaptide.planning.executor.run.copying import Copier, Journey
+from neaptide.planning.plan import Gap
+
+
+class Record:
+    """Holds a storage, its code, or its copy on the host. Autograd's handles share it; it goes with the last one."""
+
+    __slots__ = ("__weakref__", "_code", "_copier", "_journey", "gap", "holder", "tensor", "version")
+
+    def __init__(self, tensor: int, saved: Tensor, copier: Copier) -> None:
+        self.tensor = tensor
+        self.holder: Tensor | None = saved.detach()  # the tensor itself would hold its own node in a cycle
+        self.version: int | None = None  # when it was let go for the first time
+        self.gap: Gap | None = None  # the gap it is in
+        self._copier = copier
+        self._journey: Journey | None = None
+        self._code: Code | None = None
+
+    def __del__(self) -> None:
+        if self._journey is not None:
+            self._copier.abandon(self._journey)
+
+    def _let_go(self) -> None:
+        if self.version is None and self.holder is not None:
+            self.version = self.holder._version
+        self.holder = None
+
+    def current_version(self) -> int | None:
+        """The version of the program's own tensor; once that was let go, what it was then."""
+        return self.version if self.version is not None or self.holder is None else self.holder._version
+
+    def drop(self, gap: Gap) -> None:
+        if self.holder is not None:
+            self.gap = gap
+            self._let_go()
+
+    def encode(self, gap: Gap, dtype: torch.dtype) -> None:
+        if self.holder is not None:
+            assert gap.codec is not None
+            storage = self.holder.untyped_storage()
+            count = storage.nbytes() // dtype.itemsize
+            self._code = ENCODE[gap.codec](View(dtype, torch.Size((count,)), (1,), 0).on(self.holder))
+            self.gap = gap
+            self._let_go()
+
+    def decode(self) -> None:
+        assert self._code is not None
+        assert self.gap is not None
+        assert self.gap.codec is not None
+        self.restore(DECODE[self.gap.codec](self._code))
+        self._code = None
+
+    def send(self, gap: Gap) -> None:
+        if self.holder is not None and self._journey is None:
+            self._journey = self._copier.send(self.holder)
+            self.gap = gap
+
+    def release(self, gap: Gap) -> None:
+        """Let it go if its copy is still wanted."""
+        if self.gap is gap and self._journey is not None and self.holder is not None:
+            self._copier.await_sent(self._journey)
+            self._let_go()
+
+    def fetch(self, gap: Gap) -> None:
+        if self.gap is gap and self.holder is None and self._journey is not None:
+            self._copier.fetch(self._journey)
+
+    def receive(self) -> None:
+        assert self._journey is not None
+        self.restore(self._copier.receive(self._journey))
+        self._journey = None
+
+    def stay(self) -> None:
+        """It was asked for before it was let go: it stays."""
+        if self._journey is not None:
+            self._copier.abandon(self._journey)
+            self._journey = None
+        self.gap = None
+
+    def restore(self, holder: Tensor) -> None:
+        self.holder = holder
+        self.gap = None

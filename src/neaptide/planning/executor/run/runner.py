@@ -1,0 +1,218 @@
+"""Carries out a program on a running model: its hooks are called whenever autograd saves a tensor or asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from sys import getrefcount
+from types import TracebackType
+from typing import Self
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from neaptide.planning.executor.compile.program import Program, Step, Verb
+from neaptide.planning.executor.run.copying import Copier
+from neaptide.planning.executor.run.probes import Probes, is_probed
+from neaptide.planning.executor.run.record import Record
+from neaptide.planning.executor.run.rerunning import rerun
+from neaptide.planning.plan import Return
+
+
+class Kept:
+    """What autograd holds of a tensor that is no concern of the program."""
+
+    __slots__ = ("asked", "iteration", "position", "tensor", "version")
+
+    def __init__(self, iteration: Iteration, position: int, tensor: Tensor) -> None:
+        self.iteration, self.position = iteration, position
+        self.tensor = tensor.detach()
+        self.version = tensor._version
+        self.asked = 0
+
+
+class Planned:
+    """What autograd holds of a tensor that has a record."""
+
+    __slots__ = ("asked", "iteration", "position", "record", "version")
+
+    def __init__(self, iteration: Iteration, position: int, record: Record, version: int) -> None:
+        self.iteration, self.position, self.record, self.version = iteration, position, record, version
+        self.asked = 0
+
+
+class Iteration:
+    """The tensors of one iteration, by the trace's numbers; it holds none of them."""
+
+    def __init__(self, program: Program, number: int) -> None:
+        self.program = program
+        self.number = number
+        self.probes = Probes(len(program.recorded)) if is_probed(number) else None
+        self.saved = 0
+        self.asked = False  # autograd has asked for something
+        self.strange = ""  # how it differs from the recorded one
+        self.records: WeakValueDictionary[int, Record] = WeakValueDictionary()
+
+
+class Runner:
+    """A context: inside it, the program is carried out. Call `begin` before every iteration."""
+
+    def __init__(self, program: Program, device: torch.device, persistent: Mapping[str, Tensor]) -> None:
+        self.program = program
+        self.copier = Copier(device)
+        self.reruns = 0
+        self._device_type = device.type
+        self._persistent = {tensor: persistent[name] for tensor, name in program.persistent.items()}
+        self._iteration = Iteration(program, 0)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(saved_tensors_hooks(self._pack, self._unpack))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the iteration's backward pass has begun."""
+        return self._iteration.asked
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether a forward pass was made and autograd has already thrown away all that it saved."""
+        # Every handle refers to its iteration; else it is this object and the call below.
+        return self._iteration.saved > 0 and getrefcount(self._iteration) <= 2
+
+    @property
+    def strange(self) -> str:
+        """How the iteration differs from the recorded one, as far as it has come; empty if it does not."""
+        return self._iteration.strange
+
+    def begin(self) -> str:
+        """Begin an iteration; how the one before differed from the recorded one, empty if it did not."""
+        before = self._iteration
+        self._iteration = Iteration(self.program, before.number + (before.saved > 0))
+        if before.probes is not None:
+            before.probes.check()
+        if not before.strange and 0 < before.saved < len(self.program.saves):
+            return f"{before.saved} tensors were saved, not {len(self.program.saves)}"
+        return before.strange
+
+    # Called by autograd
+
+    def _pack(self, tensor: Tensor) -> Kept | Planned:
+        iteration, program = self._iteration, self.program
+        position = iteration.saved
+        iteration.saved = position + 1
+        if iteration.strange or position >= len(program.saves):
+            iteration.strange = iteration.strange or f"more than {len(program.saves)} tensors were saved"
+            return Kept(iteration, position, tensor)
+        save = program.saves[position]
+        if not save.view.matches(tensor):
+            iteration.strange = f"saved tensor {position} is {list(tensor.shape)}, not {list(save.view.size)}"
+            return Kept(iteration, position, tensor)
+        if save.moment in program.steps:
+            self._do(program.steps[save.moment], iteration)
+        number = save.tensor
+        if number not in program.recorded:
+            return Kept(iteration, position, tensor)
+        record = iteration.records.get(number)
+        if record is None:
+            record = Record(number, tensor, self.copier)
+            iteration.records[number] = record
+        return Planned(iteration, position, record, tensor._version)
+
+    def _unpack(self, handle: Kept | Planned) -> Tensor:
+        iteration, program = handle.iteration, handle.iteration.program
+        iteration.asked = True
+        if isinstance(handle, Kept) and (iteration.strange or handle.position >= len(program.saves)):
+            return self._checked(handle.tensor, handle.version, handle.tensor._version)
+        save = program.saves[handle.position]
+        if handle.asked < len(save.uses):
+            steps = program.steps.get(save.uses[handle.asked], ())
+            handle.asked += 1
+            if steps:
+                self._do(steps, iteration)
+        if isinstance(handle, Kept):
+            return self._checked(handle.tensor, handle.version, handle.tensor._version)
+        with torch.no_grad():
+            holder = self.holder(handle.record, iteration)
+            return self._checked(save.view.on(holder), handle.version, handle.record.current_version())
+
+    @staticmethod
+    def _checked(tensor: Tensor, saved: int, now: int | None) -> Tensor:
+        if now is not None and saved != now:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"a tensor of {list(tensor.shape)} is at version {now}, and was saved at version {saved}"
+            )
+        return tensor
+
+    # What is done
+
+    def _do(self, steps: tuple[Step, ...], iteration: Iteration) -> None:
+        for step in steps:
+            record = iteration.records.get(step.gap.tensor)
+            if record is None:
+                continue
+            with torch.no_grad():
+                if step.verb is Verb.DROP:
+                    if iteration.probes is not None and record.holder is not None:
+                        iteration.probes.set_aside(step.gap.tensor, record.holder)
+                    record.drop(step.gap)
+                elif step.verb is Verb.ENCODE:
+                    record.encode(step.gap, self._type_of(step.gap.tensor))
+                elif step.verb is Verb.SEND:
+                    record.send(step.gap)
+                elif step.verb is Verb.RELEASE:
+                    record.release(step.gap)
+                else:
+                    record.fetch(step.gap)
+
+    def _type_of(self, tensor: int) -> torch.dtype:
+        return next(save.view.dtype for save in self.program.saves if save.tensor == tensor)
+
+    def holder(self, record: Record, iteration: Iteration) -> Tensor:
+        """The record's storage, brought back if it is away."""
+        if record.holder is not None:
+            record.stay()
+            return record.holder
+        gap = record.gap
+        assert gap is not None  # it is somewhere
+        if gap.back is Return.SWAP:
+            record.receive()
+        elif gap.back is Return.DECODE:
+            record.decode()
+        else:
+            self._rerun(record, iteration)
+        assert record.holder is not None
+        return record.holder
+
+    def _rerun(self, record: Record, iteration: Iteration) -> None:
+        assert record.gap is not None
+        before = record.gap.before
+        chain = iteration.program.chains[record.tensor, before]
+        made = rerun(chain, record.tensor, lambda tensor: self._find(tensor, iteration), iteration.program.bytes_of)
+        self.reruns += len(chain.reruns)
+        for tensor in chain.members:
+            other = iteration.records.get(tensor)
+            if other is None or other.holder is not None or other.gap is None or other.gap.before != before:
+                continue
+            if tensor in chain.onward and other is not record:
+                other.gap = chain.onward[tensor]
+            elif tensor in made:
+                other.restore(made[tensor])
+                if iteration.probes is not None:
+                    iteration.probes.compare(tensor, made[tensor])
+
+    def _find(self, tensor: int, iteration: Iteration) -> Tensor | None:
+        """Some view of the storage that an op to be run again reads."""
+        record = iteration.records.get(tensor)
+        if record is not None:
+            return self.holder(record, iteration)
+        return self._persistent.get(tensor)

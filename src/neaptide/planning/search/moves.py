@@ -1,0 +1,123 @@
+"""What our own planner searches: for each idle span of a tensor one of four actions, judged as `apply` would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.traces.columns import Floats
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.costing.gap_table import GapTable
+from neaptide.planning.costing.prefetch import fetched_into_room
+from neaptide.planning.costing.schedule import Schedule, Scheduler
+from neaptide.planning.costing.stalls import waiting
+from neaptide.planning.plan import Gap, Plan, Return
+
+Actions = npt.NDArray[np.int8]
+
+
+# What to do with a tensor while it is idle. What is computed again stays when a chain has asked for it early, or,
+# with RECOMPUTE_EACH, is let go again.
+KEEP, SWAP, RECOMPUTE, RECOMPUTE_EACH = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A plan's gaps and figures. Better is: less over the budget, then less time."""
+
+    excess_bytes: int
+    seconds: float
+    peak_bytes: int
+    peak_op: int  # the op at the peak, or the one that what is at the peak precedes
+    gaps: GapTable
+
+    def better_than(self, other: Outcome | None) -> bool:
+        return other is None or (self.excess_bytes, self.seconds) < (other.excess_bytes, other.seconds)
+
+
+class Search:
+    """Evaluates actions for one trace, device and budget; remembers what it has seen."""
+
+    def __init__(self, trace: Trace, device: DeviceSpec, budget_bytes: int) -> None:
+        self.trace, self.device, self.budget_bytes = trace, device, budget_bytes
+        self.scheduler, self.chains = Scheduler(trace, device), Chains(trace)
+        self.spans = idle_spans(trace)
+        self._tensors = self.spans.tensor.tolist()
+        self._after, self._before = self.spans.after.tolist(), self.spans.before.tolist()
+        self.recompute_seconds = self._recompute_seconds()
+        self._seen: dict[bytes, Outcome | None] = {}
+        self.evaluations = 0
+
+    @property
+    def recomputable(self) -> npt.NDArray[np.bool_]:
+        return np.isfinite(self.recompute_seconds)
+
+    def nothing(self) -> Actions:
+        """Keep everything."""
+        return np.zeros(len(self.spans), dtype=np.int8)
+
+    def outcome(self, actions: Actions) -> Outcome | None:
+        """What the actions lead to; None if something cannot be computed again that way."""
+        key = actions.tobytes()
+        if key not in self._seen:
+            self.evaluations += 1
+            self._seen[key] = self._evaluate(actions)
+        return self._seen[key]
+
+    def judged(self, gaps: Sequence[Gap]) -> Outcome:
+        """The figures of any gaps."""
+        return self._outcome(self.scheduler.carried_out(GapTable.of(self.trace, gaps)))
+
+    def _outcome(self, schedule: Schedule) -> Outcome:
+        held = np.where(schedule.kept, schedule.held_bytes, 0)
+        row = int(held.argmax())
+        peak = int(held[row])
+        return Outcome(
+            max(peak - self.budget_bytes, 0), schedule.seconds, peak, int(schedule.rows.anchor[row]), schedule.gaps
+        )
+
+    def actions_of(self, plan: Plan) -> Actions:
+        """The actions nearest to another planner's plan."""
+        actions = self.nothing()
+        row = {key: position for position, key in enumerate(zip(self._tensors, self._after, strict=True))}
+        for gap in plan.gaps:
+            key = (gap.tensor, gap.after)
+            if key in row:
+                actions[row[key]] = SWAP if gap.back is Return.SWAP else RECOMPUTE
+        actions[(actions == RECOMPUTE) & ~self.recomputable] = SWAP
+        return actions
+
+    def _evaluate(self, actions: Actions) -> Outcome | None:
+        gaps, stay = [], set()
+        for row in np.flatnonzero(actions).tolist():
+            action, tensor = int(actions[row]), self._tensors[row]
+            back = Return.SWAP if action == SWAP else Return.RECOMPUTE
+            gaps.append(Gap(tensor=tensor, after=self._after[row], before=self._before[row], back=back))
+            if action == RECOMPUTE:
+                stay.add(tensor)
+        try:
+            whole = self.chains.complete(gaps, stay=stay)
+        except Unreachable:
+            return None
+        schedule = self.scheduler.carried_out(GapTable.of(self.trace, whole))
+        outcome = self._outcome(schedule)
+        if outcome.excess_bytes == 0 or not schedule.gaps.swap.any():
+            return outcome
+        roomy = fetched_into_room(self.scheduler, schedule.gaps, self.budget_bytes)
+        slower = self._outcome(waiting(self.scheduler, self.scheduler.carried_out(roomy), self.budget_bytes))
+        return slower if slower.better_than(outcome) else outcome
+
+    def _recompute_seconds(self) -> Floats:
+        """Of each span while all others are kept; infinite where it cannot be."""
+        seconds = np.full(len(self.spans), np.inf)
+        for row in np.flatnonzero(self.spans.recomputable).tolist():
+            ops = self.chains.ops(self._tensors[row], self._before[row])
+            if ops is not None:
+                seconds[row] = self.chains.seconds(ops)
+        return seconds

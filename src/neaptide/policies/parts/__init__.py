@@ -1,0 +1,4 @@
+"""Rules that several policies share: admission, ageing, lanes, precedence, staggering.
+
+Policies import these; each part imports only `core`.
+"""

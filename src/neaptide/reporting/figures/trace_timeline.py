@@ -1,0 +1,78 @@
+"""What a trace holds and does over the course of its iteration, ready to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from neaptide.core.traces.trace import Kind, Phase, Trace
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# From the ground up: what outlives iterations lies below what comes and goes.
+STACKING = (
+    Kind.PARAMETER,
+    Kind.BUFFER,
+    Kind.OPTIMIZER,
+    Kind.GRADIENT,
+    Kind.INPUT,
+    Kind.ACTIVATION,
+    Kind.TEMPORARY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """A stretch of an iteration in which one phase is at work."""
+
+    phase: Phase
+    start_seconds: float
+    end_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end_seconds - self.start_seconds
+
+
+def start_seconds(trace: Trace) -> Floats:
+    """When each op's turn begins: when the op before it ends."""
+    return np.concatenate(([0.0], trace.end_seconds[:-1]))
+
+
+def phase_spans(trace: Trace, least_share: float = 0.0) -> list[PhaseSpan]:
+    """The phases of an iteration in order; stretches below `least_share` of the whole go to the one before them."""
+    starts, ends = start_seconds(trace), trace.end_seconds
+    spans: list[PhaseSpan] = []
+    changes = np.flatnonzero(np.diff(trace.ops.phase, prepend=255))
+    for first, last in zip(changes, [*changes[1:] - 1, len(trace.ops) - 1], strict=True):
+        span = PhaseSpan(Phase(trace.ops.phase[first]), float(starts[first]), float(ends[last]))
+        before = spans[-1] if spans else None
+        if before and (before.phase is span.phase or span.seconds < least_share * trace.seconds):
+            spans[-1] = PhaseSpan(before.phase, before.start_seconds, span.end_seconds)
+        else:
+            spans.append(span)
+    return spans
+
+
+def held_by_kind(trace: Trace) -> Integers:
+    """The bytes held while each op runs, a row per kind in stacking order; an op's scratch is temporary."""
+    n = len(trace.ops)
+    change = np.zeros((len(STACKING), n + 1), dtype=np.int64)
+    row_of_kind = np.argsort(STACKING)
+    rows = row_of_kind[trace.tensors.kind]
+    np.add.at(change, (rows, np.clip(trace.tensors.born, 0, n)), trace.tensors.bytes)
+    np.subtract.at(change, (rows, np.clip(trace.tensors.died + 1, 0, n)), trace.tensors.bytes)
+    held = np.cumsum(change, axis=1)[:, :n]
+    held[STACKING.index(Kind.TEMPORARY)] += trace.ops.scratch_bytes
+    return held
+
+
+def highest_ops(trace: Trace, columns: int) -> Integers:
+    """For each of some equal stretches of the iteration, the op in it that holds most."""
+    edges = np.linspace(0.0, trace.seconds, columns + 1)
+    first = np.minimum(trace.end_seconds.searchsorted(edges[:-1], side="right"), len(trace.ops) - 1)
+    last = np.maximum(np.minimum(trace.end_seconds.searchsorted(edges[1:], side="left"), len(trace.ops) - 1), first)
+    return np.array([a + int(trace.held_bytes[a : b + 1].argmax()) for a, b in zip(first, last, strict=True)])

@@ -1,0 +1,27 @@
+"""Copies of one job, which a table or a legend shows as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from neaptide.reporting.logs.records import JobFacts
+
+
+def alike(jobs: Sequence[JobFacts]) -> list[list[int]]:
+    """The positions of jobs that do the same iterations, group by group in the order of their first."""
+    groups: dict[object, list[int]] = {}
+    for position, job in enumerate(jobs):
+        same = (job.kind, job.solo_ns, job.batch, job.persistent_bytes, job.peak_bytes, job.deadline_ns)
+        groups.setdefault(same, []).append(position)
+    return list(groups.values())
+
+
+def common_name(names: Sequence[str]) -> str:
+    """What copies are called together, with their number."""
+    if len(names) == 1:
+        return names[0]
+    same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    prefix = re.sub(r"[-_ ]\d*$", "", names[0][:same]) or f"{names[0]} and others"
+    return f"{len(names)} x {prefix}"

@@ -1,0 +1,60 @@
+"""The entries of a log that are worth reading, in words; what every iteration has is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.units import format_bytes
+
+
+def notable(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
+    """When, and what."""
+    for entry in entries:
+        if isinstance(entry, Refused):
+            yield entry.at_ns, f"refused: {_action(entry.action) or type(entry.action).__name__}: {entry.reason}"
+        elif words := _action(entry.action) if isinstance(entry, Decided) else _event(entry):
+            yield entry.at_ns, words
+
+
+def _event(event: ev.Event) -> str:
+    match event:
+        case ev.JobArrived(job=job):
+            return f"{job} arrived"
+        case ev.JobStalled(job=job):
+            return f"{job} waits for memory inside an iteration"
+        case ev.JobGrew(job=job, peak_bytes=peak_bytes):
+            return f"{job} needs more than before: {format_bytes(peak_bytes)}"
+        case ev.JobEvicted(job=job, absent=True):
+            return f"{job} does not come along, and nobody waits for it"
+        case ev.JobEvicted(job=job):
+            return f"{job} was moved to host memory, because every running iteration waited"
+        case ev.JobSuspended(job=job):
+            return f"{job} is in host memory"
+        case ev.JobResumed(job=job):
+            return f"{job} is on the device again"
+        case ev.JobEnded(job=job):
+            return f"{job} ended"
+        case ev.JobFailed(job=job, reason=reason):
+            return f"{job} failed: {reason}"
+        case ev.BudgetChanged(budget_bytes=budget_bytes):
+            return f"the budget is {format_bytes(budget_bytes)}"
+    return ""
+
+
+def _action(action: act.Action) -> str:
+    match action:
+        case act.Admit(job=job, lane=lane, ceiling_bytes=ceiling_bytes):
+            where = "" if lane is None else f" to lane {lane}"
+            return f"{job} admitted{where}" + (f", up to {format_bytes(ceiling_bytes)}" if ceiling_bytes else "")
+        case act.MoveLane(job=job, lane=lane):
+            return f"{job} moved to lane {lane}"
+        case act.SetPlan(job=job, plan=plan):
+            return f"{job} follows plan {plan}"
+        case act.Suspend(job=job):
+            return f"{job} is to be suspended"
+        case act.Resume(job=job):
+            return f"{job} is to come back"
+    return ""

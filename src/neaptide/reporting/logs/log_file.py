@@ -1,0 +1,77 @@
+"""The event log as lines of JSON: what one needs to compute every metric again, and nothing that differs between runs.
+
+A run is a header line and then its entries in order; a file may hold several runs, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from neaptide.core.control.controller import Entry
+from neaptide.core.control.log_format import Header as Header
+from neaptide.core.control.log_format import Joined, Seen, decode_line, encode_line
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """One run as it was read from a log."""
+
+    header: Header
+    entries: tuple[Entry, ...]
+    joined: tuple[Joined, ...] = ()  # the jobs that came to a daemon
+    seen: tuple[Seen, ...] = ()  # what a daemon saw, after each event that it handled
+
+
+@dataclass(slots=True)
+class _Reading:
+    header: Header
+    entries: list[Entry] = field(default_factory=list)
+    joined: list[Joined] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+
+    def run(self) -> LoggedRun:
+        header = self.header
+        if self.joined:
+            latest = {joined.facts.name: joined.facts for joined in self.joined}
+            header = msgspec.structs.replace(header, jobs=(*header.jobs, *latest.values()))
+        if not header.end_ns and self.entries:
+            header = msgspec.structs.replace(header, end_ns=self.entries[-1].at_ns)
+        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.seen))
+
+
+def log_lines(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
+    """A run as lines, without their ends."""
+    yield encode_line(header)
+    yield from map(encode_line, entries)
+
+
+def write_log(path: Path, runs: Iterable[tuple[Header, Iterable[Entry]]]) -> None:
+    """Write runs one after the other."""
+    with path.open("wb") as file:
+        for header, entries in runs:
+            file.writelines(line + b"\n" for line in log_lines(header, entries))
+
+
+def read_runs(path: Path) -> list[LoggedRun]:
+    """The runs of a log; ValueError with the line that is none."""
+    found: list[_Reading] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                said = decode_line(line)
+                match said:
+                    case Header():
+                        found.append(_Reading(said))
+                    case Joined():
+                        found[-1].joined.append(said)
+                    case Seen():
+                        found[-1].seen.append(said)
+                    case _:
+                        found[-1].entries.append(said)
+            except (ValueError, LookupError, AttributeError, TypeError):
+                raise ValueError(f"{path}, line {number}: not an entry of an event log") from None
+    return [reading.run() for reading in found]

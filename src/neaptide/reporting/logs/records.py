@@ -1,0 +1,124 @@
+"""What the event log says of each job: when it came, started and ended, what it did, and whom it kept waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import JobFacts as JobFacts
+from neaptide.core.control.log_format import facts_of as facts_of
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One job's run. Filled while the log is read, and not changed after."""
+
+    job: JobFacts
+    until_ns: int  # the end of the log
+    arrived_ns: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None  # done or failed
+    failure: str = ""
+    iterations: int = 0
+    requests: int = 0
+    latencies_ns: list[int] = field(default_factory=list)
+    waiting_ns: list[int] = field(default_factory=list)  # arrivals of requests that were not answered
+    stalls: int = 0
+    evictions: int = 0
+    suspensions: int = 0
+
+    @property
+    def endless(self) -> bool:
+        """Trains until it is stopped: it has no completion time."""
+        return self.job.kind is JobKind.TRAINING and self.job.iterations is None
+
+    @property
+    def done(self) -> bool:
+        return self.ended_ns is not None and not self.failure and not self.endless
+
+    @property
+    def present_ns(self) -> int:
+        if self.arrived_ns is None:
+            return 0
+        return (self.until_ns if self.ended_ns is None else self.ended_ns) - self.arrived_ns
+
+    @property
+    def completion_ns(self) -> int | None:
+        return self.present_ns if self.done else None
+
+    @property
+    def queueing_ns(self) -> int:
+        """From its arrival to its first iteration."""
+        if self.arrived_ns is None:
+            return 0
+        if self.started_ns is None:
+            return self.present_ns
+        return self.started_ns - self.arrived_ns
+
+    @property
+    def work_ns(self) -> int:
+        """The device time that what it has done would have taken alone; a part-filled batch counts in part."""
+        if self.job.kind is JobKind.INFERENCE:
+            return len(self.latencies_ns) * self.job.solo_ns // self.job.batch
+        return self.iterations * self.job.solo_ns
+
+    @property
+    def slowdown(self) -> float:
+        """The time it was present for over its work; before the first iteration has ended, over that one's."""
+        return self.present_ns / max(self.work_ns, self.job.solo_ns, 1)
+
+    @property
+    def due(self) -> int:
+        """Requests that were answered, or ought to have been by the end of the log."""
+        if self.job.deadline_ns is None:
+            return 0
+        late = sum(self.until_ns - arrival > self.job.deadline_ns for arrival in self.waiting_ns)
+        return len(self.latencies_ns) + late
+
+    @property
+    def in_time(self) -> int:
+        deadline_ns = self.job.deadline_ns
+        return 0 if deadline_ns is None else sum(latency <= deadline_ns for latency in self.latencies_ns)
+
+
+def read_log(entries: Iterable[Entry], jobs: Iterable[JobFacts], end_ns: int) -> dict[str, JobRecord]:
+    """The record of each job from a log that ended at `end_ns`."""
+    records = {job.name: JobRecord(job, end_ns) for job in jobs}
+    for entry in entries:
+        if isinstance(entry, Refused | ev.Woken | ev.BudgetChanged):
+            continue
+        if isinstance(entry, Decided):
+            if isinstance(entry.action, act.Start):
+                record = records[entry.action.job]
+                record.started_ns = entry.at_ns if record.started_ns is None else record.started_ns
+        else:
+            _note(records[entry.job], entry)  # type: ignore[attr-defined]
+    return records
+
+
+def _note(record: JobRecord, event: ev.Event) -> None:
+    match event:
+        case ev.JobArrived():
+            record.arrived_ns = event.at_ns
+        case ev.RequestArrived():
+            record.requests += 1
+            record.waiting_ns.append(event.at_ns)
+        case ev.IterationEnded():
+            record.iterations += event.iterations
+            for arrival_ns in event.arrivals_ns:
+                record.waiting_ns.remove(arrival_ns)
+                record.latencies_ns.append(event.at_ns - arrival_ns)
+        case ev.JobEnded():
+            record.ended_ns = event.at_ns
+        case ev.JobFailed():
+            record.ended_ns, record.failure = event.at_ns, event.reason
+        case ev.JobStalled():
+            record.stalls += 1
+        case ev.JobEvicted():
+            record.evictions += 1
+        case ev.JobSuspended():
+            record.suspensions += 1

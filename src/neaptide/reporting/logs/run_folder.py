@@ -1,0 +1,147 @@
+"""The folder that a run leaves: the daemon's log, what was seen of the memory, how each job ended, and the report."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from neaptide.core.control.controller import Entry
+from neaptide.core.control.log_format import Header, encode_line
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.memory_sampler import MemorySample
+from neaptide.live.runs.run_jobs import RunRecord
+from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.logs.log_file import LoggedRun, read_runs
+
+RUN, EVENTS, MEMORY, REPORT, TRACES = "run.json", "events.jsonl", "memory.jsonl", "report.html", "traces"
+_HEADER = b'{"log":"run"'
+
+
+class RunFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`: what neither the log nor the samples say."""
+
+    name: str
+    began_ns: int  # when the jobs were started, on the clock of the log
+    high_water_bytes: int
+    interrupted: bool
+    results: tuple[JobResult, ...]
+
+
+class SavedRun(msgspec.Struct, frozen=True):
+    """A run as it was read back."""
+
+    file: RunFile
+    logged: LoggedRun
+    samples: tuple[MemorySample, ...]
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder; one with an earlier run is emptied of it, any other that is not empty is refused."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; name a folder for the run")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / RUN).is_file():
+            raise ValueError(f"{folder} is not empty and not of an earlier run; name another folder")
+        for path in (*folder.glob("*.log"), *(folder / name for name in (RUN, EVENTS, MEMORY, REPORT))):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(folder / TRACES, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RUN).write_text("{}\n")  # so that a run that is cut off can be run again
+
+
+def next_folder(parent: Path, name: str) -> Path:
+    """The first of name-1, name-2, ... that does not exist."""
+    number = 1
+    while (parent / f"{name}-{number}").exists():
+        number += 1
+    return parent / f"{name}-{number}"
+
+
+def save_run(folder: Path, name: str, record: RunRecord, daemon: RuntimePaths) -> SavedRun:
+    """Keep a run: the daemon's log as it is, with the jobs' traces, so that it can be put before a policy again."""
+    lines = _last_run(daemon.events) or encode_line(_header(record)) + b"\n"
+    (folder / EVENTS).write_bytes(lines)
+    for joined in read_runs(folder / EVENTS)[-1].joined:
+        with suppress(OSError):  # without it there is still a report
+            (folder / TRACES).mkdir(exist_ok=True)
+            shutil.copyfile(daemon.traces / joined.trace, folder / TRACES / joined.trace)
+    encode = msgspec.json.Encoder().encode
+    with (folder / MEMORY).open("wb") as file:
+        for each in record.samples:
+            file.write(encode(MemorySample(each.at_ns - record.began_ns, each.held_bytes)) + b"\n")
+    saved = RunFile(
+        name=name,
+        began_ns=record.began_ns,
+        high_water_bytes=record.high_water_bytes,
+        interrupted=record.interrupted,
+        results=record.results,
+    )
+    (folder / RUN).write_bytes(msgspec.json.format(encode(saved)) + b"\n")
+    return read_run(folder)
+
+
+def read_run(folder: Path) -> SavedRun:
+    """Read a run back; ValueError when the folder is of none."""
+    if not (folder / RUN).is_file():
+        raise ValueError(f"{folder} is not the folder of a run; neaptide run says which it wrote")
+    try:
+        file = msgspec.json.decode((folder / RUN).read_bytes(), type=RunFile)
+        decoder = msgspec.json.Decoder(MemorySample)
+        samples = tuple(decoder.decode(line) for line in (folder / MEMORY).read_bytes().splitlines())
+        names = [result.name for result in file.results]
+        logged = _since(read_runs(folder / EVENTS)[-1], file.began_ns, names)
+    except (msgspec.MsgspecError, ValueError, OSError, IndexError) as error:
+        raise ValueError(f"{folder}: the run was not kept whole: {error}") from None
+    return SavedRun(file, logged, samples)
+
+
+def _last_run(log: Path) -> bytes:
+    """The lines of the daemon's latest run; none as long as no job has come, or when its disk is full."""
+    if not log.is_file():
+        return b""
+    lines = log.read_bytes().splitlines(keepends=True)
+    headers = [index for index, line in enumerate(lines) if line.startswith(_HEADER)]
+    return b"".join(lines[headers[-1] :]) if headers else b""
+
+
+def _header(record: RunRecord) -> Header:
+    return Header(
+        scenario="live",
+        policy=record.policy,
+        seed=0,
+        device="soft",
+        budget_bytes=record.budget_bytes,
+        end_ns=0,
+        jobs=(),
+    )
+
+
+def _since(logged: LoggedRun, began_ns: int, names: Sequence[str]) -> LoggedRun:
+    """What concerns these jobs, with times from the start of the run."""
+    known = {job.name for job in logged.header.jobs if job.name in names}
+    entries = tuple(
+        _earlier(entry, began_ns)
+        for entry in logged.entries
+        if entry.at_ns >= began_ns and (_job_of(entry) is None or _job_of(entry) in known)
+    )
+    header: Header = msgspec.structs.replace(
+        logged.header,
+        jobs=tuple(job for job in logged.header.jobs if job.name in known),
+        end_ns=entries[-1].at_ns if entries else 0,
+    )
+    return LoggedRun(header, entries)
+
+
+def _job_of(entry: Entry) -> str | None:
+    return getattr(getattr(entry, "action", entry), "job", None)
+
+
+def _earlier(entry: Entry, by_ns: int) -> Entry:
+    changed: Entry = msgspec.structs.replace(entry, at_ns=entry.at_ns - by_ns)
+    if arrivals_ns := getattr(entry, "arrivals_ns", ()):
+        changed = msgspec.structs.replace(changed, arrivals_ns=tuple(at_ns - by_ns for at_ns in arrivals_ns))
+    return changed

@@ -1,0 +1,80 @@
+"""Stretches of a run to be drawn: which are worth a close-up, and what is held in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from neaptide.core.control.controller import Entry
+from neaptide.core.control.events import BudgetChanged
+from neaptide.core.traces.curve import Integers
+from neaptide.reporting.logs.records import JobRecord
+from neaptide.simulation import MemorySeries
+
+_MOST_WHOLE = 24  # iterations of the busiest job; with more, a run as a whole is a blur
+_CLOSE_UP = 6.0  # of the longest iterations
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a run."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+def close_up(runs: Sequence[Sequence[JobRecord]]) -> Window | None:
+    """A few iterations in the middle of the time when most jobs are there in every run; None for short runs."""
+    records = [record for run in runs for record in run if record.arrived_ns is not None]
+    if max((record.iterations for record in records), default=0) <= _MOST_WHOLE:
+        return None
+    changes = sorted(
+        change
+        for record in records
+        for change in ((record.arrived_ns or 0, 1), ((record.arrived_ns or 0) + record.present_ns, -1))
+    )
+    present, best = 0, (0, 0, 0)  # how many are there, for how long, until when
+    for (at_ns, change), (next_ns, _) in pairwise(changes):
+        present += change
+        best = max(best, (present, next_ns - at_ns, next_ns))
+    _, lasted_ns, until_ns = best
+    length_ns = round(_CLOSE_UP * max(record.job.solo_ns for record in records if record.iterations))
+    start_ns = max(0, until_ns - lasted_ns // 2 - length_ns // 2)
+    return Window(start_ns, start_ns + length_ns)
+
+
+def sample(total: MemorySeries, window: Window, steps: int) -> tuple[Integers, Integers]:
+    """The edges of equal steps, and in each the time at which most is held, so that no peak is lost."""
+    length_ns = window.end_ns - window.start_ns
+    steps = max(1, min(steps, length_ns))
+    edges = window.start_ns + np.arange(steps + 1, dtype=np.int64) * length_ns // steps
+    at_ns = edges[:-1].copy()
+    first = total.at_ns.searchsorted(edges[:-1], side="right")
+    last = total.at_ns.searchsorted(edges[1:], side="left")
+    before = level_at(total, edges[:-1])
+    for step in np.flatnonzero(last > first).tolist():
+        highest = int(first[step]) + int(total.held_bytes[first[step] : last[step]].argmax())
+        if total.held_bytes[highest] > before[step]:
+            at_ns[step] = total.at_ns[highest]
+    return edges, at_ns
+
+
+def level_at(series: MemorySeries, at_ns: Integers) -> Integers:
+    """The bytes held at each time; none before the first change."""
+    levels = np.concatenate((np.zeros(1, dtype=np.int64), series.held_bytes))
+    found: Integers = levels[series.at_ns.searchsorted(at_ns, side="right")]
+    return found
+
+
+def budgets(initial_bytes: int, entries: Sequence[Entry]) -> tuple[Integers, Integers]:
+    """When the budget was set, from the start of the run on, and to what."""
+    changes = [entry for entry in entries if isinstance(entry, BudgetChanged)]
+    times = np.array([0, *(entry.at_ns for entry in changes)], dtype=np.int64)
+    return times, np.array([initial_bytes, *(entry.budget_bytes for entry in changes)], dtype=np.int64)

@@ -1,0 +1,71 @@
+"""How things stand, shown while they change: a table that is drawn again and again, or lines where nobody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from neaptide.live.protocol.messages import Status
+from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.terminal.live_lines import LiveLines
+from neaptide.reporting.terminal.live_table import LiveTable, format_duration
+
+
+class LiveDisplay:
+    """A context; what it shows is gone when it ends, what happened meanwhile stays above it."""
+
+    def __init__(self, console: Console, screen: bool = False) -> None:
+        self._console = console
+        self._lines = LiveLines()
+        self._live: Live | None = None
+        if console.is_terminal:
+            self._live = Live(
+                console=console,
+                auto_refresh=False,
+                transient=True,
+                screen=screen,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, status: Status, running: Sequence[str] = ()) -> None:
+        """`running`: jobs whose processes run, whether or not the daemon knows them yet."""
+        if self._live is not None:
+            known = {job.name for job in status.jobs}
+            self._live.update(LiveTable(status, [name for name in running if name not in known]), refresh=True)
+            return
+        for line in self._lines.lines(status):
+            self._console.print(line, soft_wrap=True)
+        self._console.file.flush()
+
+    def ended(self, result: JobResult) -> None:
+        """Say how a job's process ended; of one that failed, with its last lines."""
+        after = f"after {format_duration(result.seconds)}"
+        if not result.failed:
+            how = "was interrupted" if result.asked_to_end else "ended"
+            self._console.print(Text(f"{result.name} {how} {after}", "dim"))
+            return
+        self._console.print(Text(f"{result.name} failed {after}: {result.how}; {result.output} ends with", "bold red"))
+        for line in result.last_lines:
+            self._console.print(Text(f"  {_printable(line)}"), soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() or character == "\t" else "?" for character in text)

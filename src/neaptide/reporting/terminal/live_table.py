@@ -1,0 +1,157 @@
+"""The jobs of a running daemon as a table in the terminal, one row per job under a bar of the device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from neaptide.core.units import format_bytes
+from neaptide.live.protocol.messages import JobStatus, Status
+from neaptide.reporting.figures.colours import colour_of
+
+_STYLES = {
+    "running": "green",
+    "ready": "",
+    "queued": "yellow",
+    "suspended": "yellow",
+    "evicted": "yellow",
+    "stopped": "yellow",
+    "measured": "cyan",
+    "waiting to be measured": "cyan",
+    "starting": "cyan",
+    "building": "cyan",
+    "done": "dim",
+    "failed": "bold red",
+}
+_SHORT = {
+    "building": "starting",
+    "waiting to be measured": "to be measured",
+    "measured": "measuring",
+    "ready": "waiting",
+}
+ENDED = ("done", "failed")
+_NARROW = 96  # below this width, columns that can be missed are left out
+_BAR = 14
+
+
+class LiveTable:
+    """How things stand, ready to be printed. Jobs keep the colour of their place in the order of arrival."""
+
+    def __init__(self, status: Status, starting: Sequence[str] = ()) -> None:
+        self.status = status
+        self.starting = starting  # jobs whose process runs and has not said hello
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        ascii_only = options.ascii_only
+        jobs = self.status.jobs
+        parts: list[RenderableType] = [
+            _headline(self.status),
+            _memory_bar(self.status, options.max_width, ascii_only),
+            Text(),
+            jobs_table(jobs, self.starting, options.max_width, ascii_only),
+        ]
+        if self.status.problem:
+            parts.append(Text(_printable(self.status.problem), "bold yellow"))
+        yield Group(*parts)
+
+
+def _headline(status: Status) -> Text:
+    there = [job for job in status.jobs if job.state not in ENDED]
+    alone = sum(_against_alone(job) or 0.0 for job in there)
+    words = Text.assemble((status.policy, "bold"), f"  {format_duration(status.uptime_seconds)}")
+    if alone:
+        words.append(f"  together {alone:.2f} times one job alone", "dim")
+    return words
+
+
+def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
+    """What each job holds, as a part of the budget, and the most that was ever held."""
+    words = f" {format_bytes(status.used_bytes)} of {format_bytes(status.budget_bytes)}"
+    most = f", at most {format_bytes(status.high_water_bytes)}"
+    cells = max(10, min(60, width - len(words) - len(most) - 2))
+    bar, filled, held_bytes = Text("["), 0, 0
+    for index, job in enumerate(status.jobs):
+        held_bytes += 0 if job.state in ENDED else job.held_bytes
+        until = min(cells, round(cells * held_bytes / max(status.budget_bytes, 1)))
+        bar.append(("#=+*%@"[index % 6] if ascii_only else "█") * (until - filled), colour_of(index))
+        filled = until
+    bar.append(("." if ascii_only else "·") * (cells - filled), "dim")
+    over = status.high_water_bytes > status.budget_bytes
+    return bar.append("]").append(words).append(most, "bold red" if over else "dim")
+
+
+def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, ascii_only: bool) -> Table:
+    """A row per job."""
+    narrow = width < _NARROW
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), header_style="dim")
+    table.add_column("job", no_wrap=True, overflow="ellipsis", max_width=14 if narrow else 32)
+    table.add_column("state", no_wrap=True, min_width=9)
+    table.add_column("it/s", justify="right", no_wrap=True, min_width=5)
+    table.add_column("alone" if narrow else "of alone", justify="right", no_wrap=True)
+    table.add_column("held", justify="right", no_wrap=True, min_width=8)
+    table.add_column("peak", justify="right", no_wrap=True, min_width=8)
+    table.add_column("waiting", justify="right", no_wrap=True)
+    table.add_column("progress", no_wrap=True)
+    for index, job in enumerate(jobs):
+        table.add_row(Text(_printable(job.name), colour_of(index)), *_cells(job, 0 if narrow else _BAR, ascii_only))
+    for name in starting:
+        table.add_row(Text(_printable(name), "dim"), Text("starting", _STYLES["starting"]))
+    return table
+
+
+def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
+    ended = job.state in ENDED
+    alone = _against_alone(job)
+    return [
+        state_of(job),
+        Text(format_rate(job.iterations_per_second) if job.iterations_per_second and not ended else "-"),
+        Text("-" if alone is None else f"{alone:.0%}"),
+        Text(format_bytes(job.held_bytes) if job.held_bytes and not ended else "-"),
+        Text(format_bytes(job.peak_bytes) if job.peak_bytes else "-"),
+        Text(format_duration(job.waiting_seconds) if job.solo_seconds else "-"),
+        _progress(job, bar, ascii_only),
+    ]
+
+
+def state_of(job: JobStatus) -> Text:
+    """A job's state in a word or two; what is out of the ordinary stands out."""
+    if job.stalled and job.state == "running":
+        return Text("no memory", "yellow")
+    return Text(_SHORT.get(job.state, job.state), _STYLES.get(job.state, ""))
+
+
+def _against_alone(job: JobStatus) -> float | None:
+    if job.state in ENDED or not job.solo_seconds or not job.iterations_per_second:
+        return None
+    return job.iterations_per_second * job.solo_seconds
+
+
+def _progress(job: JobStatus, bar: int, ascii_only: bool) -> Text:
+    if job.iterations is None:
+        return Text(f"{job.iterations_done:,}" if job.iterations_done or job.solo_seconds else "")
+    share = min(1.0, job.iterations_done / job.iterations)
+    filled = int(share * bar)
+    on, off = ("#", ".") if ascii_only else ("━", "━")
+    text = Text().append(on * filled, "green").append(off * (bar - filled), "bright_black")
+    return text.append(f"{' ' if bar else ''}{job.iterations_done:,}/{job.iterations:,}")
+
+
+def format_rate(per_second: float) -> str:
+    """Iterations in a second, with three digits."""
+    return f"{per_second:.3g}" if per_second < 99.95 else f"{per_second:,.0f}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time that runs: tenths below a minute, then minutes and seconds, so that it does not jump about."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
+
+
+def _printable(text: str) -> str:
+    """The text without what would steer a terminal: a job's name may come from a stranger."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,64 @@
+"""What came of a run, job by job, for the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from neaptide.core.units import format_bytes, format_seconds
+from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.figures.colours import colour_of
+from neaptide.reporting.logs.activity import Doing, spans_of, total_ns
+from neaptide.reporting.logs.live_run import LiveRun
+from neaptide.reporting.terminal.live_table import format_duration, format_rate
+
+
+def summary_table(run: LiveRun) -> Table:
+    """A row per job. A job that was never measured has only its end."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("job", no_wrap=True)
+    table.add_column("ended", no_wrap=True)
+    for head in ("after", "iterations", "it/s", "of alone", "waiting", "peak"):
+        table.add_column(head, justify="right", no_wrap=True)
+    records = {record.job.name: record for record in run.row.metrics.jobs}
+    spans = spans_of(run.entries, run.end_ns)
+    for index, result in enumerate(run.results):
+        cells = [Text(result.name, colour_of(index)), _ended(result), Text(format_duration(result.seconds))]
+        record = records.get(result.name)
+        if record is not None and record.present_ns:
+            rate = record.iterations * 1e9 / record.present_ns
+            sums = total_ns(spans.get(result.name, ()))
+            waited_ns = sum(sums.values()) - sums[Doing.RUNNING]
+            cells += [
+                Text(f"{record.iterations:,}"),
+                Text(format_rate(rate)),
+                Text(f"{rate * record.job.solo_ns / 1e9:.0%}"),
+                Text(format_seconds(waited_ns / 1e9)),
+                Text(format_bytes(run.memory[result.name].peak_bytes)),
+            ]
+        table.add_row(*cells)
+    return table
+
+
+def remarks(run: LiveRun) -> list[str]:
+    """What one should know of jobs that were not part of it."""
+    return [
+        f"{result.name} did no iteration under the policy: it ended before it was measured, or never used the device; "
+        f"see {result.output}"
+        for result in run.results
+        if result.name in run.apart and not result.failed
+    ]
+
+
+def summary_line(run: LiveRun) -> str:
+    """All jobs together."""
+    held = f"at most {format_bytes(run.row.peak_bytes)} of {format_bytes(run.budget_bytes)} held"
+    metrics = run.row.metrics
+    done = f"{metrics.throughput:.2f} times the work of one job alone" if metrics.jobs else "no job was measured"
+    return f"{run.row.policy}: {done}; {held}"
+
+
+def _ended(result: JobResult) -> Text:
+    if result.failed:
+        return Text(result.how, "bold red")
+    return Text("interrupted", "yellow") if result.asked_to_end else Text("well", "green")

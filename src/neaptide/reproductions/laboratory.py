@@ -1,0 +1,84 @@
+"""What every experiment works with: a device, and the traces of models on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from neaptide.core.control.policy import Policy
+from neaptide.core.device import DeviceSpec
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Trace
+from neaptide.policies import POLICIES
+from neaptide.reproductions.repetition import repeated
+from neaptide.scenarios.trace_cache import TraceCache, TraceKey
+from neaptide.scenarios.traces import estimate_model
+
+_MOST = 0.8  # of the device's memory, for one job of a pair
+
+
+class Laboratory:
+    """Traces are estimated once, and kept in the user's cache for the next time."""
+
+    def __init__(self, device: DeviceSpec, seed: int = 0) -> None:
+        self.device, self.seed = device, seed
+        self._cache = TraceCache(device)
+        self._traces: dict[TraceKey, Trace] = {}
+        self._profiles: dict[TraceKey, Profile] = {}
+        self._several: dict[tuple[str, int, int], Trace] = {}
+
+    def trace(
+        self,
+        model: str,
+        batch: int,
+        *,
+        inference: bool = False,
+        estimate: Callable[[TraceKey, DeviceSpec], Trace] | None = None,
+    ) -> Trace:
+        """The trace of a model on the device; `estimate` makes that of a model which is not in the zoo."""
+        wanted = TraceKey(model, batch, "paper", inference)
+        if wanted not in self._traces:
+            kept = self._cache.get(wanted)
+            if kept is None:
+                kept = (estimate or estimate_model)(wanted, self.device)
+                self._cache.put(wanted, kept)
+            self._traces[wanted] = kept
+        return self._traces[wanted]
+
+    def several(self, model: str, batch: int, seconds: float) -> Trace:
+        """As many training iterations of a model in one trace as last so long; one that lasts longer is alone."""
+        trace = self.trace(model, batch)
+        count = math.ceil(seconds / trace.seconds)
+        if (model, batch, count) not in self._several:
+            self._several[model, batch, count] = repeated(trace, count)
+        return self._several[model, batch, count]
+
+    def profile(self, model: str, batch: int) -> Profile:
+        """What a training iteration of a model on the device is like."""
+        wanted = TraceKey(model, batch, "paper", False)
+        if wanted not in self._profiles:
+            self._profiles[wanted] = Profile.of(self.trace(model, batch))
+        return self._profiles[wanted]
+
+    def batch_near(self, model: str, utilisation: float, ladder: Sequence[int]) -> int:
+        """Of these batch sizes, smallest first, the one that fits the device and comes nearest to the utilisation.
+
+        Utilisation grows with the batch, so that few of the ladder's traces have to be estimated.
+        """
+        low, high = 0, len(ladder) - 1
+        while low < high:
+            middle = (low + high) // 2
+            enough = self.profile(model, ladder[middle]).utilisation >= utilisation
+            low, high = (low, middle) if enough or not self._fits(model, ladder[middle]) else (middle + 1, high)
+        fitting = [batch for batch in ladder[max(low - 1, 0) : low + 1] if self._fits(model, batch)]
+        if not fitting:
+            raise ValueError(f"{model} does not fit {self.device.name} beside another job, even at batch {ladder[0]}")
+        return min(fitting, key=lambda batch: abs(self.profile(model, batch).utilisation - utilisation))
+
+    def _fits(self, model: str, batch: int) -> bool:
+        return self.profile(model, batch).peak_bytes <= _MOST * self.device.memory_bytes
+
+
+def policies(*names: str) -> list[Policy]:
+    """Policies by name."""
+    return [POLICIES.make(name) for name in names]

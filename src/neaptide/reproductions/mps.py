@@ -1,0 +1,21 @@
+"""What MPS can do for a job that matters more: bound the share of the SMs that another one may use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.traces.trace import Trace
+
+_SMS_FOR_BANDWIDTH = 0.5  # about half of the SMs can use all of the memory bandwidth
+
+
+def on_part(trace: Trace, share: float, device: DeviceSpec) -> Trace:
+    """The iteration on a share of the SMs: kernels that fill more are slower, those bound by bandwidth half as much."""
+    ops = trace.ops
+    bandwidth_bound = ops.moved_bytes / device.bandwidth > ops.flops / device.matrix_flops
+    enough = np.where(bandwidth_bound, share / _SMS_FOR_BANDWIDTH, share)
+    slower = np.maximum(1.0, ops.fill / enough)
+    return replace(trace, ops=replace(ops, seconds=ops.seconds * slower, fill=np.minimum(ops.fill, share)))

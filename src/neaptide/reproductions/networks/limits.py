@@ -1,0 +1,76 @@
+"""How far a planner goes on one device: the largest batch and the deepest ResNet that still fit (SuperNeurons).
+
+Networks are layer by layer, so a planner sees what the paper's own runtime saw. A network's weights and their gradients
+are on the device beside the pool; the paper does not say what else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from neaptide.core.device import DeviceSpec
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.apply import apply
+from neaptide.planning.plan import CannotFitError, Plan, Planner
+from neaptide.planning.planners.liveness import releases
+from neaptide.reproductions.networks.layers import Network, network_trace
+from neaptide.reproductions.networks.superneurons_networks import RESNETS, alexnet, deep_resnet, resnet, vgg16
+
+NETWORKS: Mapping[str, Callable[[int], Network]] = MappingProxyType(
+    {
+        "alexnet": alexnet,
+        "vgg16": vgg16,
+        **{f"resnet{depth}": partial(resnet, blocks) for depth, blocks in RESNETS.items()},
+    }
+)
+
+# As reported for SuperNeurons on 12 GB; not re-checked.
+REPORTED_BATCH: Mapping[str, int] = MappingProxyType(
+    {"alexnet": 1792, "vgg16": 224, "resnet50": 384, "resnet101": 256, "resnet152": 176}
+)
+REPORTED_DEPTH, REPORTED_DEPTH_OF_TENSORFLOW = 1920, 592
+_WEIGHT_COPIES = 2
+
+
+def largest_batch(build: Callable[[int], Network], planner: Planner | None, device: DeviceSpec, step: int = 16) -> int:
+    """The largest multiple of `step` that fits the device's memory; zero if none does. No planner: liveness alone."""
+    return step * _most(lambda count: fits(build(step * count), planner, device))
+
+
+def deepest_resnet(planner: Planner | None, device: DeviceSpec, batch: int = 16) -> int:
+    """The depth of the deepest ResNet with stages of 6, 32, n and 6 blocks that fits; zero if none does."""
+    blocks = _most(lambda third: fits(deep_resnet(third, batch), planner, device))
+    return 3 * (6 + 32 + blocks + 6) + 2 if blocks else 0
+
+
+def fits(network: Network, planner: Planner | None, device: DeviceSpec) -> bool:
+    """Whether a training step of the network fits the device under a planner's plan."""
+    trace = live_trace(network, device, _WEIGHT_COPIES * network.weight_bytes)
+    if planner is None:
+        return trace.peak_bytes <= device.memory_bytes
+    try:
+        planner(trace, device.memory_bytes, device)
+    except CannotFitError:
+        return False
+    return True
+
+
+def live_trace(network: Network, device: DeviceSpec, persistent_bytes: int = 0) -> Trace:
+    """A network's trace with every tensor let go after its last use, as an eager framework does."""
+    trace = network_trace(network, device, persistent_bytes)
+    return apply(trace, Plan(planner="liveness", gaps=releases(trace)), device)
+
+
+def _most(fit: Callable[[int], bool]) -> int:
+    """The largest count from 1 on that fits, if all smaller ones do."""
+    if not fit(1):
+        return 0
+    low, high = 1, 2
+    while fit(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fit(middle) else (low, middle)
+    return low

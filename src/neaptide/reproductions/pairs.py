@@ -1,0 +1,100 @@
+"""Two training jobs that share a device without end: how much work they get done per second under each policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neaptide.core.control.events import IterationEnded
+from neaptide.core.control.job import Job
+from neaptide.core.traces.profile import Profile
+from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reproductions.laboratory import Laboratory, policies
+from neaptide.scenarios.compare import compare
+from neaptide.simulation import Submission
+
+ROUNDS = 40  # as many iterations of each job as taking turns would do
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One job of a pair: a model at a batch size."""
+
+    short: str
+    model: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """What a pair got done, in device time's worth of work per unit of time; taking turns gives 1."""
+
+    members: tuple[Member, Member]
+    utilisations: tuple[float, float]
+    peaks_bytes: int  # of both together
+    budget_bytes: int
+    progress: dict[str, tuple[float, float]]  # by policy, of each job
+    panels: Sequence[Panel]
+
+    def throughput(self, policy: str) -> float:
+        return sum(self.progress[policy]) / sum(self.progress["temporal"])
+
+    @property
+    def name(self) -> str:
+        return "-".join(
+            f"{member.short}{round(100 * use)}" for member, use in zip(self.members, self.utilisations, strict=True)
+        )
+
+
+def half_way_budget(first: Profile, second: Profile, memory_bytes: int) -> int:
+    """Half-way between what taking turns needs and what both need at their peaks, and no more than there is."""
+    persistent = first.persistent_bytes + second.persistent_bytes
+    low, high = sorted((first.ephemeral_bytes, second.ephemeral_bytes))
+    return min(persistent + high + low // 2, memory_bytes)
+
+
+def run_pair(
+    laboratory: Laboratory,
+    members: tuple[Member, Member],
+    names: Sequence[str],
+    *,
+    budget_bytes: int | None = None,
+    keep: bool = False,
+) -> PairResult:
+    """Run a pair under policies; `keep` the runs themselves if they are to be drawn."""
+    first, second = (laboratory.profile(each.model, each.batch) for each in members)
+    budget = budget_bytes or half_way_budget(first, second, laboratory.device.memory_bytes)
+    models = [each.model for each in members]
+    titles = models if models[0] != models[1] else [f"{models[0]}-1", f"{models[1]}-2"]
+    submissions = [
+        Submission(Job(name=title, trace=laboratory.trace(each.model, each.batch)))
+        for title, each in zip(titles, members, strict=True)
+    ]
+    until_ns = ROUNDS * (first.solo_ns + second.solo_ns)
+    panels = compare(submissions, laboratory.device, budget, policies(*names), until_ns=until_ns)
+    return PairResult(
+        members=members,
+        utilisations=(first.utilisation, second.utilisation),
+        peaks_bytes=first.peak_bytes + second.peak_bytes,
+        budget_bytes=budget,
+        progress={
+            panel.row.policy: (
+                _progress(panel, titles[0], first.solo_ns),
+                _progress(panel, titles[1], second.solo_ns),
+            )
+            for panel in panels
+        },
+        panels=panels if keep else (),
+    )
+
+
+def _progress(panel: Panel, job: str, solo_ns: int) -> float:
+    """A job's work per unit of time between the ends of its first and its last iteration.
+
+    A job that ended fewer than two counts as having done one, so that nothing is infinitely slow.
+    """
+    entries = panel.outcome.entries
+    ends = [entry.at_ns for entry in entries if isinstance(entry, IterationEnded) and entry.job == job]
+    if len(ends) < 2:
+        return solo_ns / panel.outcome.end_ns
+    return (len(ends) - 1) * solo_ns / (ends[-1] - ends[0])

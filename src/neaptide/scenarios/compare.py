@@ -1,0 +1,41 @@
+"""The same jobs under several policies in virtual time; throughput is measured against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from neaptide.core.control.policy import Policy
+from neaptide.core.device import DeviceSpec
+from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.records import facts_of
+from neaptide.reporting.terminal.comparison import Row
+from neaptide.reporting.terminal.failure import policy_failures
+from neaptide.reporting.terminal.progress import OnProgress
+from neaptide.simulation import Submission, simulate
+
+
+def compare(
+    submissions: Sequence[Submission],
+    device: DeviceSpec,
+    budget_bytes: int,
+    policies: Sequence[Policy],
+    *,
+    budget_changes: Sequence[tuple[int, int]] = (),
+    until_ns: int | None = None,
+    on_progress: OnProgress = lambda *_: None,
+) -> list[Panel]:
+    """Run the jobs once under each policy."""
+    facts = facts_of(submission.job for submission in submissions)
+    panels: list[Panel] = []
+    for policy in policies:
+        on_progress(len(panels), len(policies))
+        with policy_failures(policy.name):
+            outcome = simulate(
+                submissions, device, budget_bytes, policy, budget_changes=budget_changes, until_ns=until_ns
+            )
+        metrics = measure(outcome.entries, facts, outcome.end_ns)
+        against = panels[0].row.metrics.throughput if panels else metrics.throughput
+        row = Row(policy.name, metrics, against, outcome.peak_bytes, outcome.over_budget_bytes)
+        panels.append(Panel(outcome, row))
+    return panels

@@ -1,0 +1,73 @@
+"""What the word after `neaptide profile` names: a model, a script or a trace; told apart without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from cyclopts import ArgumentCollection
+
+Target = Literal["model", "script", "trace"]
+
+
+def kind_of(target: str) -> Target:
+    """What `target` names; ValueError if it is written as a path and nothing usable is there.
+
+    A plain word is always a model, so that a file of that name does not change what a command means.
+    """
+    if "/" not in target and "." not in target:
+        return "model"
+    from neaptide.core.traces.trace_format import MAGIC  # brings NumPy with it, which `--help` can do without
+
+    path = Path(target)
+    if path.is_dir():
+        raise ValueError(f"{target} is a directory; name a Python script or a trace file in it")
+    if not path.exists():
+        surely_a_path = "/" in target or path.suffix in (".py", ".trace")
+        raise ValueError(f"there is no file {target}" + ("" if surely_a_path else ", and no model of that name"))
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start == MAGIC:
+        return "trace"
+    if path.suffix == ".py" or start.startswith(b"#!"):
+        return "script"
+    raise ValueError(f"{target} is neither a trace file nor a Python script (a name that ends with .py)")
+
+
+def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
+    """Put `--` behind the target if that is a script, so that all that follows is the script's own."""
+    with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
+    at = _first_plain(tokens, with_value)
+    if at is None or not _is_script(tokens[at]):
+        return list(tokens)
+    return [*tokens[: at + 1], "--", *tokens[at + 1 :]]
+
+
+def end_options_at_program(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
+    """Put `--` before the first word that is neither an option nor a file of jobs: the rest is the program's."""
+    with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
+    at = _first_plain(tokens, with_value)
+    if at is None or tokens[at].endswith(".toml"):
+        return list(tokens)
+    return [*tokens[:at], "--", *tokens[at:]]
+
+
+def _first_plain(tokens: Sequence[str], with_value: Iterable[str]) -> int | None:
+    """The position of the first token that is neither an option nor an option's value; None also after a `--`."""
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        if token == "--":
+            return None
+        if not token.startswith("-"):
+            return position
+        position += 2 if token in with_value else 1
+    return None
+
+
+def _is_script(target: str) -> bool:
+    try:
+        return kind_of(target) == "script"
+    except (ValueError, OSError):
+        return False  # the command itself will say what is wrong
