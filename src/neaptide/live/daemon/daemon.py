@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
@@ -14,8 +13,10 @@ from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Request
+from neaptide.devices.board.board import process_state as board_process_state
 from neaptide.live.daemon.attached_job import AttachedJob
-from neaptide.live.daemon.engine import CHUNK_BYTES, LiveEngine
+from neaptide.live.daemon.clock import Clock, Timers
+from neaptide.live.daemon.engine import CHUNK_BYTES, LiveEngine, ProcessStateOf
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.live.daemon.measuring import Measuring
 from neaptide.live.daemon.registration import RefusedError, Registration
@@ -45,7 +46,10 @@ class Caller(Protocol):
 
 
 class Daemon:
-    """One policy over the jobs of one board. Not thread-safe: everything happens on the loop's thread."""
+    """One policy over the jobs of one board. Not thread-safe: every call comes on the thread of its clock.
+
+    It needs no socket and no event loop: `heard` and `lost` are called with what comes from jobs and commands.
+    """
 
     def __init__(
         self,
@@ -53,18 +57,20 @@ class Daemon:
         paths: RuntimePaths,
         policy: Policy,
         budget_bytes: int,
-        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
         complain: Callable[[str], None],
+        process_state: ProcessStateOf = board_process_state,
     ) -> None:
         if policy.oversubscribes:
             raise ValueError(f"policy {policy.name} gives out more memory than there is, and this device cannot page")
         self._board = board
         self._policy = policy
-        self._loop = loop
+        self._clock = clock
+        self._timers = Timers(clock)
         self._budget_bytes = budget_bytes
         self._granted_bytes = budget_bytes  # what the policy was told of it
         self._log = EventLog(paths.events, self._opening, complain)
-        self._engine = LiveEngine(board, self._wake_at)
+        self._engine = LiveEngine(board, clock, process_state, self._wake_at)
         self._controller = Controller((), budget_bytes, policy, self._engine, self._note)
         self._engine.ledger = self._controller.ledger
         self._measuring = Measuring(self._engine)
@@ -72,8 +78,6 @@ class Daemon:
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
         self._requests = Requests(self._engine)
         self._standing = StatusBuilder(board, self._engine)
-        self._wake: asyncio.TimerHandle | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
         board.set_capacity(budget_bytes)
 
     # --- what is said
@@ -118,7 +122,7 @@ class Daemon:
                 return True
             case say.IterationEnded():
                 self._engine.iteration_ended_alone(resident, message)
-                self._later("alone", _ALONE_SECONDS, self._settle)
+                self._timers.start("alone", _ALONE_SECONDS, self._settle)
                 return True
         return False
 
@@ -216,13 +220,13 @@ class Daemon:
             self._measuring.advance()
         residents = self._engine.residents
         if len(residents) > 1 or any(not resident.arrived or resident.absent for resident in residents.values()):
-            self._later("tick", TICK_SECONDS, self._tick)
+            self._timers.start("tick", TICK_SECONDS, self._tick)
         if self._engine.residence.settling:
-            self._later("settle", _SETTLE_SECONDS, self._look_at_residence)
+            self._timers.start("settle", _SETTLE_SECONDS, self._look_at_residence)
         if self._log.pending >= _FEW_LINES:  # now, when permits are given: later it would hold somebody up for longer
             self._log.flush()
         elif self._log.pending:
-            self._later("flush", _FLUSH_SECONDS, self._log.flush)
+            self._timers.start("flush", _FLUSH_SECONDS, self._log.flush)
 
     def _tick(self) -> None:
         self._measuring.look()
@@ -239,26 +243,14 @@ class Daemon:
         with suppress(BoardError):
             self._board.reap()
         if attempt < len(_REAP_SECONDS):
-            self._loop.call_later(_REAP_SECONDS[attempt], self._reap, attempt + 1)
+            self._clock.call_later(_REAP_SECONDS[attempt], lambda: self._reap(attempt + 1))
 
     def _wake_at(self, at_ns: int) -> None:
-        if self._wake is not None:
-            self._wake.cancel()
-        self._wake = self._loop.call_later(max(at_ns - self._engine.now_ns, 0) / 1e9, self._woken)
+        self._timers.restart("wake", max(at_ns - self._engine.now_ns, 0) / 1e9, self._woken)
 
     def _woken(self) -> None:
-        self._wake = None
         self._engine.post(ev.Woken(self._engine.now_ns))
         self._settle()
-
-    def _later(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        if name not in self._timers:
-
-            def ring() -> None:
-                del self._timers[name]
-                call()
-
-            self._timers[name] = self._loop.call_later(seconds, ring)
 
     def status(self) -> say.Status:
         """How things stand."""
@@ -291,8 +283,7 @@ class Daemon:
 
     def close(self) -> None:
         """Let the jobs go on without a daemon, under the board's limits alone."""
-        for timer in (*self._timers.values(), *([self._wake] if self._wake else ())):
-            timer.cancel()
+        self._timers.cancel_all()
         for resident in self._engine.residents.values():
             with suppress(BoardError):
                 if resident.away is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic_ns
 
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
@@ -19,7 +18,9 @@ from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.policy import Need
 from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
+from neaptide.devices.board.figures import ProcessState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
+from neaptide.live.daemon.clock import Clock
 from neaptide.live.daemon.host_moves import HostMoves
 from neaptide.live.protocol.messages import IterationEnded
 
@@ -28,20 +29,25 @@ CHUNK_BYTES = 2 << 20
 _SPARE_CHUNKS = 4
 _SPARE_SHARE = 8  # or an eighth
 
+ProcessStateOf = Callable[[int, int], ProcessState]  # of the process with this pid and start time
+
 
 class LiveEngine:
     """Carries out what a policy decides on the processes of one board."""
 
-    def __init__(self, board: Board, wake_at: Callable[[int], None]) -> None:
+    def __init__(
+        self, board: Board, clock: Clock, process_state: ProcessStateOf, wake_at: Callable[[int], None]
+    ) -> None:
         self.board = board
         self.ledger: Ledger  # the controller's, from when there is one
         self.residents: dict[str, AttachedJob] = {}  # in the order of Hello
-        self.residence = HostMoves(board, self.post, lambda: self.now_ns)
+        self.residence = HostMoves(board, self.post, clock.now_ns)
         self.seen: dict[str, tuple[int, int]] = {}  # what the last view showed; whoever logs it empties it
         self._glance = board.read_counters()
         self._wake_at = wake_at
         self._events: deque[ev.Event] = deque()
-        self._began_ns = monotonic_ns()
+        self._clock = clock
+        self._process_state = process_state
         self._holding = False
 
     # --- core.engine.Engine
@@ -52,7 +58,7 @@ class LiveEngine:
 
     @property
     def now_ns(self) -> int:
-        return monotonic_ns() - self._began_ns
+        return self._clock.now_ns()
 
     def next_event(self) -> ev.Event | None:
         """What has happened and was not handled; never waits."""
@@ -263,6 +269,10 @@ class LiveEngine:
             resident.arrived and not resident.absent and resident.away is None and self.busy(resident)
             for resident in self.residents.values()
         )
+
+    def is_stopped(self, resident: AttachedJob) -> bool:
+        """Whether the job's process is stopped, as by SIGSTOP."""
+        return self._process_state(resident.hello.pid, resident.start_time) is ProcessState.STOPPED
 
     def stuck_bytes(self) -> int:
         """What jobs that stand still hold: nobody can have it."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from neaptide.core.control import events as ev
 from neaptide.devices.board import Progress
-from neaptide.devices.board.board import process_state
-from neaptide.devices.board.figures import ProcessState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason, Stage
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol.messages import Turn
@@ -141,7 +139,7 @@ class Measuring:
             self._end_turn()
 
     def _watch(self, newcomer: AttachedJob, seen: Progress, now_ns: int) -> None:
-        stopped = process_state(newcomer.hello.pid, newcomer.start_time) is ProcessState.STOPPED
+        stopped = self._engine.is_stopped(newcomer)
         waits = not stopped and (newcomer.stage is Stage.WAITING or seen.wanted_bytes)  # for the others
         if (seen.done, seen.launched) != self._last or waits:
             self._last, self._moved_ns = (seen.done, seen.launched), now_ns

@@ -17,6 +17,7 @@ from neaptide.core.control.policy import Policy
 from neaptide.devices.board import Board
 from neaptide.devices.board.board import take_short_turns
 from neaptide.live.daemon.attached_job import AttachedJob
+from neaptide.live.daemon.clock import LoopClock
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.lock import DaemonLock
@@ -189,7 +190,7 @@ async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes
 async def listening(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int) -> AsyncIterator[Server]:
     """A daemon that listens on the running loop while inside."""
     loop = asyncio.get_running_loop()
-    server = Server(Daemon(board, paths, policy, budget_bytes, loop, complain), loop)
+    server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain), loop)
     before = os.umask(0o177)  # the socket is nobody else's from its first moment on
     try:
         listener = await loop.create_unix_server(lambda: Connection(server), str(paths.socket))

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from neaptide.core.control import events as ev
 from neaptide.devices.board import BoardError, JobState, Progress
-from neaptide.devices.board.board import process_state
-from neaptide.devices.board.figures import ProcessState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine, on_device
 
@@ -131,7 +129,7 @@ class Watchdog:
         still_ns = now_ns - max(sight.since_ns, resident.permitted_ns)
         if still_ns < _STOPPED_NS or not resident.gate_open:
             return
-        if not self._stopped(resident):
+        if not self._engine.is_stopped(resident):
             if seen.wanted_bytes:
                 return
             solo_ns = 0 if resident.profile is None else resident.profile.solo_ns
@@ -150,7 +148,7 @@ class Watchdog:
 
     def _look_for_stop(self, resident: AttachedJob, sight: _Sight, now_ns: int) -> None:
         still_ns = now_ns - max(sight.since_ns, resident.asked_ns)
-        if still_ns >= _STOPPED_NS and self._stopped(resident):
+        if still_ns >= _STOPPED_NS and self._engine.is_stopped(resident):
             self._is_absent(resident)
 
     def _is_absent(self, resident: AttachedJob) -> None:
@@ -158,7 +156,7 @@ class Watchdog:
         self._absence_changed()
 
     def _look_for_return(self, resident: AttachedJob, seen: Progress, sight: _Sight) -> None:
-        if self._stopped(resident):
+        if self._engine.is_stopped(resident):
             return
         waits = seen.wanted_bytes or (seen.state is JobState.WAITING_PERMIT and not on_device(resident, seen))
         if waits or sight.ticks == 0 or self._waited_for(resident):
@@ -171,6 +169,3 @@ class Watchdog:
         if resident.arrived and self._engine.ledger.account(resident.name).absent:
             self._engine.post(ev.JobResumed(self._engine.now_ns, resident.name))
         self._absence_changed()
-
-    def _stopped(self, resident: AttachedJob) -> bool:
-        return process_state(resident.hello.pid, resident.start_time) is ProcessState.STOPPED

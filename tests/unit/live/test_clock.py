@@ -1,0 +1,124 @@
+"""A daemon in virtual time: without a socket, an event loop, or a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from neaptide.core.traces.trace_format import encode
+from neaptide.devices.board import Board
+from neaptide.devices.board.figures import ProcessState
+from neaptide.devices.board.member import Member
+from neaptide.live.daemon.attached_job import AttachedJob
+from neaptide.live.daemon.clock import Timers
+from neaptide.live.daemon.daemon import Daemon
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.policies.files import find_policy
+from tides import tide
+
+MIB = 1 << 20
+
+
+class ScriptedClock:
+    """Time goes on when a test says so."""
+
+    def __init__(self) -> None:
+        self._now_ns = 0
+        self._calls: list[_Call] = []
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> _Call:
+        self._calls.append(_Call(self._now_ns + round(seconds * 1e9), call))
+        return self._calls[-1]
+
+    def pass_seconds(self, seconds: float) -> None:
+        end_ns = self._now_ns + round(seconds * 1e9)
+        while due := [call for call in self._calls if call.at_ns <= end_ns and not call.cancelled]:
+            first = min(due, key=lambda call: call.at_ns)
+            self._calls.remove(first)
+            self._now_ns = max(self._now_ns, first.at_ns)
+            first.call()
+        self._now_ns = end_ns
+
+
+class _Call:
+    def __init__(self, at_ns: int, call: Callable[[], None]) -> None:
+        self.at_ns, self.call, self.cancelled = at_ns, call, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ScriptedCaller:
+    """A connection that keeps what the daemon says."""
+
+    def __init__(self) -> None:
+        self.resident: AttachedJob | None = None
+        self.heard: list[say.FromDaemon] = []
+
+    def say(self, message: say.FromDaemon) -> None:
+        self.heard.append(message)
+
+    def hang_up(self) -> None:
+        pass
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    board = Board.create(tmp_path / "board", 100 * MIB, 2)
+    yield board
+    board.close()
+
+
+def test_a_pending_call_keeps_its_time_unless_it_is_restarted() -> None:
+    clock, rang = ScriptedClock(), []
+    timers = Timers(clock)
+    timers.start("a", 1.0, lambda: rang.append("first"))
+    timers.start("a", 0.1, lambda: rang.append("second"))
+    timers.restart("b", 1.0, lambda: rang.append("replaced"))
+    timers.restart("b", 2.0, lambda: rang.append("last"))
+    clock.pass_seconds(0.5)
+    assert rang == []
+    clock.pass_seconds(3.0)
+    assert rang == ["first", "last"]
+
+
+def test_a_daemon_in_virtual_time_sees_processes_stop_and_go_on(board: Board, tmp_path: Path) -> None:
+    clock, process_states = ScriptedClock(), [ProcessState.RUNNING]
+    members = {name: Member(board, name) for name in "ab"}
+    daemon = Daemon(
+        board,
+        RuntimePaths(tmp_path),
+        find_policy("neaptide"),
+        100 * MIB,
+        clock,
+        print,
+        lambda _pid, _start_time: process_states[-1],
+    )
+    callers = {name: ScriptedCaller() for name in members}
+    for name, caller in callers.items():
+        daemon.heard(caller, say.Hello(pid=os.getpid(), slot=members[name].slot, job=name))
+        assert caller.heard[-1] == say.Turn()
+        daemon.heard(caller, say.Profiled(encode(tide(name, 50, 0.004, 10 * MIB, 20 * MIB))))
+    for member in members.values():
+        member.begin_iteration()
+    assert {job.state for job in daemon.status().jobs} == {"running"}
+    process_states.append(ProcessState.STOPPED)
+    clock.pass_seconds(0.2)
+    assert {job.state for job in daemon.status().jobs} == {"running"}
+    clock.pass_seconds(0.2)
+    assert {job.state for job in daemon.status().jobs} == {"stopped"}
+    process_states.append(ProcessState.RUNNING)
+    for member in members.values():
+        member.count(1, 1)
+    clock.pass_seconds(0.1)
+    assert {job.state for job in daemon.status().jobs} == {"running"}
+    daemon.close()
+    for member in members.values():
+        member.leave()
