@@ -138,7 +138,7 @@ class FakeJob:
             self._say(say.Goodbye())
 
     def _connect(self, resumed: bool) -> None:
-        spec, board = self.spec, self.board.progress(self.member.slot)
+        spec = self.spec
         self.line = Line(self.path)
         hello = say.Hello(
             pid=os.getpid(),
@@ -147,7 +147,6 @@ class FakeJob:
             kind=spec.kind,
             deadline_seconds=spec.deadline_seconds,
             iterations=spec.iterations + 3 if spec.tell_iterations else None,
-            begun=board.iteration,
             ended=self.done,
             resumed=resumed,
             trace=self.trace if resumed else None,
@@ -156,7 +155,7 @@ class FakeJob:
         if resumed:
             return
         while not isinstance(said := self.line.hear(), say.Turn):
-            if isinstance(said, say.Refused) or said is None:
+            if isinstance(said, say.JobRefused) or said is None:
                 self.refused = "gone" if said is None else said.reason
                 return
 
@@ -174,7 +173,7 @@ class FakeJob:
                 said = self.line.hear()
             except OSError:
                 said = None
-            if isinstance(said, say.Refused):
+            if isinstance(said, say.JobRefused):
                 self.refused = said.reason
                 return
             if said is None and not self._over.is_set():

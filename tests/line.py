@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import frame, receive_from_daemon
 
 
 class Line:
@@ -22,24 +23,13 @@ class Line:
             raise
 
     def say(self, message: say.Message) -> None:
-        self.socket.sendall(say.frame(message))
+        self.socket.sendall(frame(message))
 
     def hear(self) -> say.FromDaemon | None:
-        head = self._exactly(4)
-        body = None if head is None else self._exactly(say.length_of(head))
-        return None if body is None else say.read_from_daemon(body)
-
-    def _exactly(self, count: int) -> bytes | None:
-        data = b""
-        while len(data) < count:
-            try:
-                part = self.socket.recv(count - len(data))
-            except ConnectionError:
-                return None
-            if not part:
-                return None
-            data += part
-        return data
+        try:
+            return receive_from_daemon(self.socket)
+        except ConnectionError:
+            return None
 
     def close(self) -> None:
         with suppress(OSError):

@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from neaptide.devices.board import PERMIT_ALL, Board
 from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import DaemonInbox, frame
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
@@ -65,7 +67,7 @@ class StandIn:
         self.board.set_permit(self.slot, PERMIT_ALL)
 
     def say(self, message: say.Message) -> None:
-        self._lines[-1].sendall(say.frame(message))
+        self._lines[-1].sendall(frame(message))
 
     def wait_for(self, kind: type[_Said], count: int = 1) -> list[_Said]:
         """The messages of a kind, once there are so many."""
@@ -86,30 +88,29 @@ class StandIn:
             threading.Thread(target=self._talk, args=(line,), daemon=True).start()
 
     def _talk(self, line: socket.socket) -> None:
-        with line, line.makefile("rb") as stream:
-            try:
-                while head := stream.read(say.LENGTH.size):
-                    message = say.read_to_daemon(stream.read(say.length_of(head)))
+        inbox = DaemonInbox()
+        with line, suppress(OSError):
+            while data := line.recv(1 << 16):
+                for message in inbox.feed(data):
                     self._answer(line, message)
                     with self._changed:
                         self.heard.append(message)
                         self._changed.notify_all()
-            except OSError:
-                return
 
     def _answer(self, line: socket.socket, message: say.Message) -> None:
         answers: list[say.Message | None] = []
         if isinstance(message, say.Hello):
             self.slot = message.slot
-            self.board.set_permit(self.slot, PERMIT_ALL if message.resumed else message.begun)
-            answers = [say.Welcome(message.job, not message.resumed)]
+            begun = self.board.progress(self.slot).iteration
+            self.board.set_permit(self.slot, PERMIT_ALL if message.resumed else begun)
+            answers = [say.Welcome(measure=not message.resumed)]
             if self.turns and not message.resumed:
                 answers.append(say.Turn())
         elif isinstance(message, say.Profiled):
             answers = [self.after_profiled(self)]
         for answer in answers:
             if answer is not None:
-                line.sendall(say.frame(answer))
+                line.sendall(frame(answer))
 
     # --- jobs
 

@@ -112,7 +112,7 @@ def test_a_job_goes_on_without_its_daemon_and_joins_the_next_one(daemon: StandIn
         _, hello = daemon.wait_for(say.Hello, 2)
         assert hello.resumed
         assert hello.trace == daemon.all(say.Profiled)[0].trace
-        assert hello.begun >= hello.ended >= 20
+        assert daemon.board.progress(hello.slot).iteration >= hello.ended >= 20
         first = daemon.wait_for(say.IterationEnded)[0]
         assert first.index >= hello.ended - 1  # none is missing in between
     finally:
@@ -125,7 +125,7 @@ def test_a_job_goes_on_without_its_daemon_and_joins_the_next_one(daemon: StandIn
 
 
 def test_a_job_that_is_refused_ends_with_an_out_of_memory_error(daemon: StandIn) -> None:
-    daemon.after_profiled = lambda _: say.Refused("it needs 9 GiB and the budget is 1 GiB")
+    daemon.after_profiled = lambda _: say.JobRefused("it needs 9 GiB and the budget is 1 GiB")
     job = daemon.run(LOOP, "1000000")
     _, errors = job.communicate(timeout=SECONDS)
     assert job.returncode == 1

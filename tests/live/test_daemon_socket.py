@@ -13,6 +13,7 @@ from daemons import DaemonThread
 from line import Line
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.asking import watch
+from neaptide.live.protocol.framing import frame
 
 
 @pytest.fixture
@@ -35,9 +36,9 @@ def test_only_the_user_may_speak_to_it(daemon: DaemonThread) -> None:
         b"\0\0\0\x05hello",
         b"\xff\xff\xff\xff",
         b"\0\0\0\0",
-        say.frame(say.Turn()),
-        say.frame(say.IterationEnded(1, 1.0, 1)),
-        say.frame(say.Ready()) + say.frame(say.StatusRequest()),
+        frame(say.Turn()),
+        frame(say.IterationEnded(1, 1.0, 1)),
+        frame(say.Ready()) + frame(say.StatusRequest()),
     ],
 )
 def test_what_is_malformed_oversized_or_foreign_ends_that_connection_alone(daemon: DaemonThread, data: bytes) -> None:
@@ -55,7 +56,7 @@ def test_what_is_malformed_oversized_or_foreign_ends_that_connection_alone(daemo
 
 def test_a_message_may_come_in_pieces_and_several_at_once(daemon: DaemonThread) -> None:
     line = Line(daemon.paths.socket)
-    data = say.frame(say.StatusRequest()) * 3
+    data = frame(say.StatusRequest()) * 3
     for byte in data[:-2]:
         line.socket.sendall(bytes([byte]))
     line.socket.sendall(data[-2:])
@@ -66,7 +67,7 @@ def test_a_message_may_come_in_pieces_and_several_at_once(daemon: DaemonThread) 
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
-        (say.Hello(version=99, pid=1, slot=0, job="x"), "the job speaks version 99 of the protocol, the daemon 1"),
+        (say.Hello(version=99, pid=1, slot=0, job="x"), "the job speaks version 99 of the protocol, the daemon 2"),
         (say.Hello(pid=1, slot=5, job="x"), "process 1 has not slot 5"),
     ],
 )
@@ -74,7 +75,7 @@ def test_a_hello_that_is_not_true_is_refused(daemon: DaemonThread, hello: say.He
     line = Line(daemon.paths.socket)
     line.say(hello)
     answer = line.hear()
-    assert isinstance(answer, say.Refused)
+    assert isinstance(answer, say.JobRefused)
     assert answer.reason.startswith(reason)
     assert line.hear() is None
     line.close()

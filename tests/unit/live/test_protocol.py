@@ -1,4 +1,4 @@
-"""What may be said, and what ends a connection."""
+"""Which messages may be sent, and what ends a connection."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import pytest
 
 from neaptide.core.traces.trace import Phase
 from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import MAX_MESSAGE_BYTES, DaemonInbox, frame
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
 
 
 @pytest.mark.parametrize(
@@ -22,10 +27,15 @@ from neaptide.live.protocol import messages as say
         say.Shutdown(),
     ],
 )
-def test_what_is_said_is_what_is_heard(message: say.ToDaemon) -> None:
-    sent = say.frame(message)
-    assert say.length_of(sent[:4]) == len(sent) - 4
-    assert say.read_to_daemon(sent[4:]) == message
+def test_the_daemon_receives_the_message_that_was_sent(message: say.ToDaemon) -> None:
+    assert list(DaemonInbox().feed(frame(message))) == [message]
+
+
+def test_messages_may_come_in_pieces_and_several_at_once() -> None:
+    inbox, sent = DaemonInbox(), frame(say.Ready()) + frame(say.Grew(5)) + frame(say.Goodbye())
+    received = [message for byte in sent[:-2] for message in inbox.feed(bytes([byte]))]
+    assert received == [say.Ready(), say.Grew(5)]
+    assert list(inbox.feed(sent[-2:] + frame(say.Ready()))) == [say.Goodbye(), say.Ready()]
 
 
 @pytest.mark.parametrize(
@@ -46,23 +56,23 @@ def test_what_is_said_is_what_is_heard(message: say.ToDaemon) -> None:
         [],
     ],
 )
-def test_what_is_not_of_the_protocol_is_refused(said: object) -> None:
+def test_a_message_that_the_protocol_does_not_have_is_refused(said: object) -> None:
     with pytest.raises(say.ProtocolError, match="not a message of this protocol"):
-        say.read_to_daemon(msgspec.msgpack.encode(said))
+        list(DaemonInbox().feed(framed(msgspec.msgpack.encode(said))))
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\xff", b"GET / HTTP/1.1", b"\x81\xa3say\xa2\xff\xfe"])
+@pytest.mark.parametrize("body", [b"\xff\xff", b"GET / HTTP/1.1", b"\x81\xa3say\xa2\xff\xfe"])
 def test_bytes_that_are_no_message_are_refused(body: bytes) -> None:
     with pytest.raises(say.ProtocolError):
-        say.read_to_daemon(body)
+        list(DaemonInbox().feed(framed(body)))
 
 
-@pytest.mark.parametrize("head", [b"\0\0\0\0", b"\xff\xff\xff\xff", (say.MAX_MESSAGE_BYTES + 1).to_bytes(4, "big")])
-def test_a_message_of_no_or_too_many_bytes_is_not_awaited(head: bytes) -> None:
+@pytest.mark.parametrize("head", [b"\0\0\0\0", b"\xff\xff\xff\xff", (MAX_MESSAGE_BYTES + 1).to_bytes(4, "big")])
+def test_a_message_of_no_or_too_many_bytes_is_refused_before_its_body_comes(head: bytes) -> None:
     with pytest.raises(say.ProtocolError, match=r"a message of \d+ bytes was announced; at most"):
-        say.length_of(head)
+        list(DaemonInbox().feed(head))
 
 
 def test_a_message_that_is_too_large_is_not_sent() -> None:
-    with pytest.raises(ValueError, match="at most 67108864 can be sent"):
-        say.frame(say.Profiled(bytes(say.MAX_MESSAGE_BYTES)))
+    with pytest.raises(ValueError, match="cannot be sent; at most 67108864 can"):
+        frame(say.Profiled(bytes(MAX_MESSAGE_BYTES)))

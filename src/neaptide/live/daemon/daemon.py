@@ -149,7 +149,7 @@ class Daemon:
         try:
             step()
         except (RefusedError, TraceFormatError) as error:
-            caller.say(say.Refused(str(error)))
+            caller.say(say.JobRefused(str(error)))
             self._gone(caller, str(error))
             caller.hang_up()
 

@@ -57,7 +57,7 @@ class Registration:
             trace = decode(hello.trace)
         resident = AttachedJob(self._free_name(hello.job), hello, start_time, answer, hang_up)
         self._engine.add(resident)
-        answer(say.Welcome(resident.name, trace is None, self._controller.policy_name))
+        answer(say.Welcome(measure=trace is None))
         if trace is not None:
             self._arrive(resident, trace, hello.trace or b"", hello.iterations, budget_bytes)
         elif hello.ready:

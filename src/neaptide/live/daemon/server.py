@@ -20,12 +20,12 @@ from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import LoopClock
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import DaemonInbox, frame
 from neaptide.live.protocol.lock import DaemonLock
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
 _WATCH_SECONDS = 0.5
 _MOST_UNREAD_BYTES = 1 << 20  # of a watcher that does not read
-_HEAD = say.LENGTH.size
 
 
 def complain(text: str) -> None:
@@ -34,14 +34,14 @@ def complain(text: str) -> None:
         print(f"{strftime('%Y-%m-%d %H:%M:%S', localtime())} neaptide: {text}", file=sys.stderr, flush=True)
 
 
-class Connection(asyncio.Protocol):
+class SocketCaller(asyncio.Protocol):
     """One caller. What it says wrongly ends its connection and nothing else."""
 
     def __init__(self, server: Server) -> None:
         self.resident: AttachedJob | None = None
         self._server = server
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
+        self._inbox = DaemonInbox()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -55,19 +55,13 @@ class Connection(asyncio.Protocol):
         self._guard(lambda: self._server.daemon.lost(self))
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        self._guard(self._read_all)
+        self._guard(lambda: self._take(data))
 
-    def _read_all(self) -> None:
-        start, buffer = 0, self._buffer
-        while self._transport is not None and len(buffer) - start >= _HEAD:
-            end = start + _HEAD + say.length_of(buffer[start : start + _HEAD])
-            if len(buffer) < end:
-                break
-            body = bytes(buffer[start + _HEAD : end])
-            start = end
-            self._server.heard(self, say.read_to_daemon(body))
-        del buffer[:start]
+    def _take(self, data: bytes) -> None:
+        for message in self._inbox.feed(data):
+            self._server.heard(self, message)
+            if self._transport is None:
+                return
 
     def _guard(self, work: Callable[[], None]) -> None:
         try:
@@ -80,13 +74,12 @@ class Connection(asyncio.Protocol):
             self._drop()
 
     def _drop(self) -> None:
-        self._buffer.clear()
         if self._transport is not None:
             self._transport.abort()
 
     def say(self, message: say.FromDaemon) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(say.frame(message))
+            self._transport.write(frame(message))
 
     def hang_up(self) -> None:
         if self._transport is not None:
@@ -102,8 +95,8 @@ class Server:
 
     def __init__(self, daemon: Daemon, loop: asyncio.AbstractEventLoop) -> None:
         self.daemon = daemon
-        self.connections: set[Connection] = set()
-        self.watchers: set[Connection] = set()
+        self.connections: set[SocketCaller] = set()
+        self.watchers: set[SocketCaller] = set()
         self._loop = loop
         self._watching: asyncio.TimerHandle | None = None
         self.stopped: asyncio.Future[int] = loop.create_future()
@@ -113,7 +106,7 @@ class Server:
         if not self.stopped.done():
             self.stopped.set_result(code)
 
-    def heard(self, connection: Connection, message: say.ToDaemon) -> None:
+    def heard(self, connection: SocketCaller, message: say.ToDaemon) -> None:
         match message:
             case say.Shutdown():
                 connection.say(say.Done())
@@ -193,7 +186,7 @@ async def listening(paths: RuntimePaths, board: Board, policy: Policy, budget_by
     server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain), loop)
     before = os.umask(0o177)  # the socket is nobody else's from its first moment on
     try:
-        listener = await loop.create_unix_server(lambda: Connection(server), str(paths.socket))
+        listener = await loop.create_unix_server(lambda: SocketCaller(server), str(paths.socket))
     finally:
         os.umask(before)
     try:

@@ -30,8 +30,8 @@ from neaptide.live.protocol.messages import (
     Goodbye,
     Grew,
     Hello,
+    JobRefused,
     Profiled,
-    Refused,
     RequestArrived,
     Turn,
     Welcome,
@@ -209,7 +209,6 @@ class Client:
             iterations=settings.iterations,
             priority=settings.priority,
             deadline_seconds=settings.deadline_seconds,
-            begun=native.iterations_begun(),
             ended=ended,
             resumed=trace is not None,
             trace=trace,
@@ -224,7 +223,7 @@ class Client:
                     self._let_go()
                 case Turn():
                     self._take_turn()
-                case Refused(reason=reason):
+                case JobRefused(reason=reason):
                     self._print(f"job {self.settings.name} was refused: {reason}")
                     native.refuse_launches(f"neaptide: job {self.settings.name} was refused: {reason}")
                     self._connection.close()

@@ -14,17 +14,14 @@ from pathlib import Path
 
 from neaptide.core.traces.trace import Phase
 from neaptide.devices.soft import native
+from neaptide.live.protocol.framing import frame, receive_from_daemon
 from neaptide.live.protocol.messages import (
-    LENGTH,
     FromDaemon,
     Hello,
     IterationEnded,
     Message,
     PhaseEnded,
     ProtocolError,
-    frame,
-    length_of,
-    read_from_daemon,
 )
 
 _SMALL_BYTES = 1 << 14
@@ -83,9 +80,7 @@ class Connection:
         if line is None:
             return None
         try:
-            head = _read(line, LENGTH.size)
-            body = head and _read(line, length_of(head))
-            return read_from_daemon(body) if body else None
+            return receive_from_daemon(line)
         except (OSError, ProtocolError):
             return None
 
@@ -108,14 +103,3 @@ class Connection:
         line, self._socket = self._socket, None
         if line is not None:
             line.close()
-
-
-def _read(line: socket.socket, count: int) -> bytes | None:
-    parts: list[bytes] = []
-    while count:
-        part = line.recv(min(count, 1 << 16))
-        if not part:
-            return None
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)

@@ -1,11 +1,12 @@
-"""How commands speak with the daemon: one question and its answer, or a stream of Status."""
+"""How commands talk to the daemon: one question and its answer, or a stream of Status."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
 
-from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import frame, receive_from_daemon
+from neaptide.live.protocol.messages import FromDaemon, Status, ToDaemon, Watch
 from neaptide.live.protocol.paths import RuntimePaths
 
 
@@ -13,21 +14,21 @@ class NoDaemonError(ValueError):
     """No daemon answers."""
 
 
-def ask(paths: RuntimePaths, message: say.ToDaemon, seconds: float = 10.0) -> say.FromDaemon:
-    """Say one thing and return the answer; NoDaemonError when nobody listens or answers."""
+def ask(paths: RuntimePaths, message: ToDaemon, seconds: float = 10.0) -> FromDaemon:
+    """Send one message and return the answer; NoDaemonError when no daemon listens or answers."""
     with _connect(paths, seconds) as line:
-        line.sendall(say.frame(message))
-        answer = _read(line)
+        line.sendall(frame(message))
+        answer = _receive(line)
         if answer is None:
-            raise NoDaemonError(f"the daemon in {paths.folder} hung up")
+            raise NoDaemonError(f"the daemon in {paths.folder} closed the connection without an answer")
         return answer
 
 
-def watch(paths: RuntimePaths, seconds: float = 10.0) -> Iterator[say.Status]:
-    """How things stand, twice a second, until the daemon ends; NoDaemonError when there is none or it is silent."""
+def watch(paths: RuntimePaths, seconds: float = 10.0) -> Iterator[Status]:
+    """A Status twice a second until the daemon ends; NoDaemonError when no daemon listens or answers."""
     with _connect(paths, seconds) as line:
-        line.sendall(say.frame(say.Watch()))
-        while isinstance(answer := _read(line), say.Status):
+        line.sendall(frame(Watch()))
+        while isinstance(answer := _receive(line), Status):
             yield answer
 
 
@@ -42,23 +43,10 @@ def _connect(paths: RuntimePaths, seconds: float) -> socket.socket:
     return line
 
 
-def _read(line: socket.socket) -> say.FromDaemon | None:
+def _receive(line: socket.socket) -> FromDaemon | None:
     try:
-        head = _exactly(line, say.LENGTH.size)
-        body = None if head is None else _exactly(line, say.length_of(head))
+        return receive_from_daemon(line)
     except TimeoutError:
         raise NoDaemonError("the daemon does not answer") from None
     except ConnectionError:
         return None
-    return None if body is None else say.read_from_daemon(body)
-
-
-def _exactly(line: socket.socket, count: int) -> bytes | None:
-    """So many bytes, or None when the other side hung up first."""
-    parts = bytearray()
-    while len(parts) < count:
-        part = line.recv(min(count - len(parts), 1 << 16))
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)

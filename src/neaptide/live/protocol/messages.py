@@ -1,24 +1,22 @@
-"""What the daemon, jobs and commands say to each other: msgspec structs, each behind four bytes of length.
+"""The messages between the daemon, jobs and commands; framing.py says how they are sent.
 
-A job says Hello when it has its slot on the board. The daemon closes its permit before it answers, so that no armed
-iteration runs unasked. A job that is not resumed says Ready when its first iteration is about to begin (Hello.ready:
-at once), waits for Turn, runs its first iterations without arming the launch gate, says Profiled, and from then on
-arms every iteration. It reports an iteration's end when the device has passed it. End of file: the other is gone.
+A job sends Hello when it has its slot on the board. The daemon closes the job's permit before it answers, so that no
+armed iteration runs without the policy's consent. A new job sends Ready when its first iteration is about to begin
+(Hello.ready: with the Hello), waits for Turn, runs its first iterations without arming the launch gate, sends Profiled,
+and from then on arms every iteration. It reports the end of an iteration when the device has passed it. A closed
+connection means that the other side is gone.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 
-VERSION = 1
-MAX_MESSAGE_BYTES = 64 << 20
-LENGTH = struct.Struct(">I")
+VERSION = 2
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
 Reason = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -31,14 +29,14 @@ class ProtocolError(ValueError):
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="say", forbid_unknown_fields=True):
-    """One thing said."""
+    """Anything that is sent."""
 
 
 # --- job -> daemon
 
 
 class Hello(Message, frozen=True, kw_only=True):
-    """A job is here. The first thing it says."""
+    """A job introduces itself. The first message of its connection."""
 
     version: int = VERSION
     pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
@@ -48,22 +46,21 @@ class Hello(Message, frozen=True, kw_only=True):
     iterations: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] | None = None
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, lt=1e6)] | None = None
-    begun: Count = 0  # iterations begun on the board, the one that waits for its permit not counted
-    ended: Count = 0  # of these, those that the device has passed
-    ready: bool = True  # its first iteration is about to begin; else it says Ready then
-    resumed: bool = False  # it was with a daemon before and was measured there
-    trace: bytes | None = None  # what was measured then
+    ended: Count = 0  # iterations, of those begun on the board, that the device has passed
+    ready: bool = True  # its first iteration is about to begin; otherwise it sends Ready then
+    resumed: bool = False  # an earlier daemon measured it
+    trace: bytes | None = None  # of a resumed job: the trace from that measurement
 
 
 class Ready(Message, frozen=True):
-    """The newcomer's first iteration is about to begin; it waits for Turn."""
+    """The first iteration of a new job is about to begin; the job waits for Turn."""
 
 
 class Profiled(Message, frozen=True):
-    """The newcomer was measured; its next iteration is armed, and waits for its permit."""
+    """The new job was measured; its next iteration is armed and waits for its permit."""
 
     trace: bytes
-    measured: Count = 0  # iterations done while it was measured, none of them begun on the board
+    measured: Count = 0  # iterations done while it was measured; the board counted none of them
 
 
 class RequestArrived(Message, frozen=True):
@@ -77,69 +74,67 @@ class PhaseEnded(Message, frozen=True):
 
 
 class IterationEnded(Message, frozen=True):
-    """The device has passed the last op of the iteration with this number on the board, 0 for the first."""
+    """The device has passed the last op of an iteration."""
 
-    index: Count
-    size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work against that of the iterations that were measured
+    index: Count  # of the iteration on the board; the first has 0
+    size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work, where a measured iteration has 1
     took_ns: Duration  # since its first kernel was permitted
 
 
 class Grew(Message, frozen=True):
-    """An iteration needed this much, which is more than any before it, and than was measured."""
+    """An iteration needed more memory than was measured and than any iteration before it."""
 
     peak_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)]
 
 
 class Failed(Message, frozen=True):
-    """The job ends without having done its iterations."""
+    """The job ends before it has done its iterations."""
 
     reason: Reason
 
 
 class Goodbye(Message, frozen=True):
-    """The job has done what it wanted."""
+    """The job ends, having done its iterations."""
 
 
 # --- daemon -> job
 
 
 class Welcome(Message, frozen=True):
-    """The job is known, under this name, which is its own unless another job has it."""
+    """The daemon has taken the job in."""
 
-    job: str
-    measure: bool  # wait for Turn and measure; else go on armed
-    policy: str = ""
+    measure: bool  # the job waits for Turn and is measured; otherwise it arms its iterations at once
 
 
 class Turn(Message, frozen=True):
-    """The newcomer may measure now."""
+    """The new job may run its first iterations now, to be measured."""
 
 
-class Refused(Message, frozen=True):
-    """The job cannot be taken. The daemon closes the connection."""
+class JobRefused(Message, frozen=True):
+    """The daemon does not take the job, and closes the connection."""
 
     reason: str
 
 
-# --- anyone -> daemon, and its answers
+# --- command -> daemon, and the answers
 
 
 class StatusRequest(Message, frozen=True):
-    """How do things stand? Answered by Status."""
+    """Ask for one Status."""
 
 
 class Watch(Message, frozen=True):
-    """Say Status twice a second from now on."""
+    """Ask for a Status twice a second from now on."""
 
 
 class SetBudget(Message, frozen=True):
-    """All jobs together may hold this much from now on. Answered by Done or Problem."""
+    """Change the bytes that all jobs together may hold. The answer is Done or Problem."""
 
     bytes: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class Shutdown(Message, frozen=True):
-    """End the daemon; jobs go on under the board's limits. Answered by Done."""
+    """End the daemon; jobs go on under the board's limits. The answer is Done."""
 
 
 class JobStatus(Message, frozen=True, kw_only=True):
@@ -153,19 +148,19 @@ class JobStatus(Message, frozen=True, kw_only=True):
     priority: int
     iterations_done: int  # since it was measured
     iterations: int | None
-    iterations_per_second: float  # over its last ones; 0 before there are any
+    iterations_per_second: float  # over the last iterations; 0 before the second has ended
     solo_seconds: float  # one iteration alone, as measured; 0 before
     progress: float  # of the running iteration, 0..1
     held_bytes: int
-    peak_bytes: int  # the most it was seen to hold
+    peak_bytes: int  # the most that it was seen to hold
     needs_bytes: int  # persistent and ephemeral, as measured; 0 before
     persistent_bytes: int
-    waiting_seconds: float  # without a running iteration or for memory, since it was measured
+    waiting_seconds: float  # since it was measured, the time without a running iteration or waiting for memory
     stalled: bool
 
 
 class Status(Message, frozen=True, kw_only=True):
-    """How things stand."""
+    """The daemon, its device and its jobs at one moment."""
 
     version: int = VERSION
     pid: int
@@ -176,16 +171,16 @@ class Status(Message, frozen=True, kw_only=True):
     high_water_bytes: int
     sms: int
     board: str
-    jobs: tuple[JobStatus, ...]  # in the order of arrival; those that ended come first
-    problem: str = ""  # what goes wrong in the daemon itself, such as a log that cannot be written
+    jobs: tuple[JobStatus, ...]  # jobs that ended come first, then the others in the order of arrival
+    problem: str = ""  # a fault of the daemon itself, such as a log that cannot be written
 
 
 class Done(Message, frozen=True):
-    """It was done."""
+    """The command was carried out."""
 
 
 class Problem(Message, frozen=True):
-    """It was not done."""
+    """The command was not carried out."""
 
     reason: str
 
@@ -205,44 +200,4 @@ ToDaemon = (
     | SetBudget
     | Shutdown
 )
-FromDaemon = Welcome | Turn | Refused | Status | Done | Problem
-
-_ENCODER = msgspec.msgpack.Encoder()
-_TO_DAEMON: msgspec.msgpack.Decoder[ToDaemon] = msgspec.msgpack.Decoder(ToDaemon)
-_FROM_DAEMON: msgspec.msgpack.Decoder[FromDaemon] = msgspec.msgpack.Decoder(FromDaemon)
-
-
-def frame(message: Message) -> bytes:
-    """The message as it is sent, its length before it; ValueError when it is too large."""
-    body = _ENCODER.encode(message)
-    if len(body) > MAX_MESSAGE_BYTES:
-        raise ValueError(f"a message of {len(body)} bytes; at most {MAX_MESSAGE_BYTES} can be sent")
-    return LENGTH.pack(len(body)) + body
-
-
-def length_of(head: bytes | bytearray) -> int:
-    """The length of the body that these four bytes announce; ProtocolError when it is too large."""
-    (length,) = LENGTH.unpack(head)
-    if not 0 < length <= MAX_MESSAGE_BYTES:
-        raise ProtocolError(f"a message of {length} bytes was announced; at most {MAX_MESSAGE_BYTES} are allowed")
-    return int(length)
-
-
-def read_to_daemon(body: bytes | memoryview) -> ToDaemon:
-    """What was said to the daemon; ProtocolError when it is nothing known."""
-    return _read(_TO_DAEMON, body)
-
-
-def read_from_daemon(body: bytes | memoryview) -> FromDaemon:
-    """What the daemon said; ProtocolError when it is nothing known."""
-    return _read(_FROM_DAEMON, body)
-
-
-_Said = TypeVar("_Said", ToDaemon, FromDaemon)
-
-
-def _read(decoder: msgspec.msgpack.Decoder[_Said], body: bytes | memoryview) -> _Said:
-    try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"not a message of this protocol: {' '.join(str(error).split())}") from None
+FromDaemon = Welcome | Turn | JobRefused | Status | Done | Problem
