@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neaptide.core.traces import curve as curve_module
-from neaptide.core.traces.curve import MemoryCurve, envelope, total, total_remaining
+from neaptide.core.traces.curve import MemoryCurve, total, total_remaining
 from properties.strategies import curves
 
 GRID = range(-60, 110)
@@ -94,15 +94,6 @@ def test_the_total_is_the_sum_at_every_time(some: list[MemoryCurve]) -> None:
     assert points(summed) == [sum(levels) for levels in zip(*map(points, some), strict=True)]
     assert summed.start_ns == min(curve.start_ns for curve in some)
     assert summed.end_ns == max(curve.end_ns for curve in some)
-
-
-@given(st.lists(curves(), min_size=1, max_size=4))
-def test_the_envelope_is_the_maximum_at_every_time(some: list[MemoryCurve]) -> None:
-    upper = envelope(some)
-    assert_well_formed(upper)
-    assert points(upper) == [max(levels) for levels in zip(*map(points, some), strict=True)]
-    assert upper.start_ns == min(curve.start_ns for curve in some)
-    assert upper.end_ns == max(curve.end_ns for curve in some)
 
 
 @given(curves(max_steps=14) | curves(max_steps=14, max_level=3), st.integers(1, 15))

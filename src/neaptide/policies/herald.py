@@ -13,7 +13,7 @@ from neaptide.core.control.actions import Action, CapInFlight, SetGate, Start, W
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
+from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
 from neaptide.policies.parts.precedence import Precedence, in_turn
 
 

@@ -19,7 +19,7 @@ from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Need
 from neaptide.core.device import DeviceSpec
-from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
+from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
 from neaptide.core.traces.trace import Phase
 from neaptide.core.units import format_bytes
 from neaptide.simulation import library

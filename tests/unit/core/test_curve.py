@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neaptide.core.traces import curve as curve_module
-from neaptide.core.traces.curve import MemoryCurve, envelope, total, total_remaining
+from neaptide.core.traces.curve import MemoryCurve, total, total_remaining
 
 TIDE = MemoryCurve.of_steps([10, 10, 10], [2, 6, 3])
 BLOCK = MemoryCurve([0, 10], [5])
@@ -122,13 +122,11 @@ def test_merging_joins_equal_neighbours_only() -> None:
 def test_the_total_is_zero_between_curves_that_do_not_touch() -> None:
     pair = [MemoryCurve([0, 2], [5]), MemoryCurve([4, 6], [7])]
     assert total(pair) == MemoryCurve([0, 2, 4, 6], [5, 0, 7])
-    assert envelope(pair) == total(pair)
 
 
-def test_the_total_adds_and_the_envelope_takes_the_larger() -> None:
+def test_the_total_adds_curves() -> None:
     pair = [MemoryCurve([0, 4], [5]), MemoryCurve([2, 6], [7])]
     assert total(pair) == MemoryCurve([0, 2, 4, 6], [5, 12, 7])
-    assert envelope(pair) == MemoryCurve([0, 2, 4, 6], [5, 7, 7])
 
 
 def test_a_curve_grows_by_one_factor_to_its_new_peak() -> None:

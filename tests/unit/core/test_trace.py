@@ -139,8 +139,8 @@ def test_inference_ops_are_neither_forward_nor_backward_uses() -> None:
     assert (trace.uses.last_forward[0], trace.uses.first_backward[0], trace.uses.last[0]) == (-1, -1, 0)
 
 
-def test_light_ops_fill_less_than_half_of_the_device() -> None:
-    trace = make_trace([Op(fill=0.49, seconds=1), Op(fill=0.5, seconds=2), Op(fill=0.0, seconds=1)])
+def test_light_ops_fill_at_most_half_of_the_device() -> None:
+    trace = make_trace([Op(fill=0.5, seconds=1), Op(fill=0.51, seconds=2), Op(fill=0.0, seconds=1)])
     assert trace.light.tolist() == [True, False, True]
     assert trace.light_share == 0.5
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from neaptide.core.traces.leases import Leases
 from neaptide.live.job.sizes import Growth, Sizes
 
 
@@ -27,11 +29,11 @@ def test_where_nothing_is_allocated_all_are_alike(measured: list[int]) -> None:
 
 
 def test_what_is_foreseen_grows_with_the_largest_iteration_and_never_shrinks() -> None:
-    growth = Growth([60, 110, 30, 5], persistent_bytes=10, peak_bytes=110)
+    growth = Growth(Leases(10, np.array([60, 110, 30, 5])), None, peak_bytes=110)
     assert not growth.grows_to(112)
     assert growth.grows_to(210)
-    assert growth.levels == [110, 210, 50, 10]
+    assert growth.levels == [210, 210, 50, 5]
     assert not growth.grows_to(110)
     assert growth.grows_to(410)
-    assert growth.levels == [210, 410, 90, 10]
+    assert growth.levels == [410, 410, 90, 5]
     assert growth.peak_bytes == 410

@@ -10,7 +10,8 @@ from neaptide.core.control.events import IterationEnded, JobArrived, JobEnded, P
 from neaptide.core.control.job import Job
 from neaptide.core.control.view import View
 from neaptide.core.device import find_device
-from neaptide.core.traces.profile import Profile, held_ahead
+from neaptide.core.traces.leases import held_ahead
+from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.simulation import Outcome, Submission, simulate
 from simple_policies import Everything, Told

@@ -9,8 +9,8 @@ from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.traces.profile import Profile
 
-_NEWEST = 0.5  # of how much slower a job is beside another, the weight of the newest iteration
-_MOST_SLOWER = 1.5  # and against those before it, what one may count for
+_NEWEST = 0.5  # weight of the newest iteration in the average slowdown beside another job
+_MOST_SLOWER = 1.5  # a single iteration counts for at most this many times the average before it
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class Account:
     state: JobState = JobState.QUEUED
     since_ns: int = 0
     before_suspension: JobState = JobState.READY
-    evicted: bool = False  # suspended by the engine, which also brings it back
-    absent: bool = False  # evicted, and its bytes stay: its process is stopped or hangs
+    evicted: bool = False  # suspended by the engine, which also restores it
+    absent: bool = False  # evicted because its process does not respond: its bytes stay on the device
     plan: int = 0
     lane: int | None = None
     lane_since_ns: int = 0
@@ -53,6 +53,11 @@ class Account:
         return self.state in (JobState.READY, JobState.RUNNING)
 
     @property
+    def state_on_device(self) -> JobState:
+        """Its state, or the one to which it returns when it is suspended."""
+        return self.before_suspension if self.state is JobState.SUSPENDED else self.state
+
+    @property
     def wants_device(self) -> bool:
         busy = self.state is JobState.RUNNING
         return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
@@ -63,7 +68,7 @@ class Account:
         self.since_ns = now_ns
 
     def slowed(self, other: str, factor: float) -> None:
-        """An iteration beside that job took so many times as long. One that was disturbed says little of the others."""
+        """Average in an iteration that took `factor` times as long beside the other job. An outlier counts for less."""
         before = self.beside.get(other)
         if before is not None:
             factor = before + _NEWEST * (min(factor, _MOST_SLOWER * before) - before)

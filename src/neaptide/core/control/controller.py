@@ -1,4 +1,4 @@
-"""The only loop: event -> ledger -> view -> policy -> checked actions -> engine."""
+"""The one loop of every run: event -> ledger -> view -> policy -> checked actions -> engine."""
 
 from __future__ import annotations
 
@@ -57,12 +57,14 @@ class Controller:
         return self._policy.name
 
     def run(self) -> None:
-        """Until nothing can happen any more."""
+        """Handle events until the engine has none left."""
         while (event := self._engine.next_event()) is not None:
             self.handle(event)
 
-    def handle(self, event: Event) -> None:
-        """Let the policy answer one event."""
+    def handle(self, reported: Event) -> None:
+        """Let the policy answer one event, unless it is out of date."""
+        if (event := self.ledger.current(reported)) is None:
+            return
         self._note(event)
         self.ledger.apply(event)
         now_ns = event.at_ns

@@ -1,8 +1,7 @@
-"""Counts leases and states, and refuses what is unsafe or makes no sense.
+"""Keeps an account of every job, and refuses actions that are unsafe or make no sense.
 
-The rule for memory (Salus's safety condition for a single lane): the persistent bytes of all admitted jobs, and beside
-them the ephemeral peak of any one of them, fit the budget. Engines grant memory to the oldest iteration first, so under
-this rule every iteration that is started also ends. How many run at once is the policy's business.
+Admitted jobs fit the budget by the admission rule (core.rules.admission), so every iteration that is started also ends.
+How many iterations run at once is the policy's decision.
 """
 
 from __future__ import annotations
@@ -10,26 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+import msgspec
+
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.account import Account
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind, JobState
 from neaptide.core.control.view import View
+from neaptide.core.rules.admission import spare_bytes
+from neaptide.core.rules.work import requests_served, work_ns
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes
 
 
 class Ledger:
-    """The accounts of all jobs under one budget. Events and accepted actions change it; nothing else does."""
+    """The accounts of all jobs under one budget. Only events and accepted actions change it."""
 
     def __init__(self, jobs: Iterable[Job], budget_bytes: int, oversubscribes: bool = False) -> None:
         if budget_bytes <= 0:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
         self._oversubscribes = oversubscribes
-        profile_of = lru_cache(maxsize=None)(Profile.of)  # many jobs may share a trace
+        profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
         for job in jobs:
@@ -42,7 +45,7 @@ class Ledger:
         return job in self._accounts
 
     def add(self, job: Job) -> Account:
-        """Open an account for a job that comes now; its JobArrived is next. One that has ended is replaced."""
+        """Open an account for a job whose JobArrived comes next. A job that has ended may have had its name."""
         if job.name in self._present:
             raise ValueError(f"there is a job called {job.name} already; give this one another name")
         return self._open(job, Profile.of)
@@ -59,8 +62,30 @@ class Ledger:
 
     # --- events
 
+    def current(self, event: ev.Event) -> ev.Event | None:
+        """The event as it applies now; None when an earlier event or action has overtaken it. Changes nothing.
+
+        An engine reports what it saw, and the controller may have answered other events in between: a job may have
+        ended or may be suspended already. The end of an iteration gets the arrival times of the requests it served.
+        """
+        if isinstance(event, ev.BudgetChanged | ev.Woken | ev.JobArrived):
+            return event
+        account = self._accounts.get(event.job)  # type: ignore[attr-defined]
+        if account is None or account.state.ended:
+            return None
+        match event:
+            case ev.JobEvicted():
+                return event if account.admitted else None
+            case ev.IterationEnded():
+                if account.state_on_device is not JobState.RUNNING:
+                    return None
+                return msgspec.structs.replace(event, arrivals_ns=account.serving)
+            case ev.JobEnded() if account.state is JobState.QUEUED:
+                return ev.JobFailed(event.at_ns, event.job, "it ended before it was admitted")
+        return event
+
     def apply(self, event: ev.Event) -> None:
-        """Take note of what happened."""
+        """Change the accounts as an event says; it must be current."""
         if isinstance(event, ev.BudgetChanged):
             self.budget_bytes = event.budget_bytes
         elif not isinstance(event, ev.Woken):
@@ -87,7 +112,7 @@ class Ledger:
             case ev.JobEvicted():
                 account.evicted, account.absent = True, event.absent
                 self._suspend(account, event.at_ns)
-            case ev.JobResumed():  # after an action the account has changed already
+            case ev.JobResumed():  # the account of a job that a policy resumes changed with the action
                 if account.evicted:
                     account.evicted = account.absent = False
                     account.move(account.before_suspension, event.at_ns)
@@ -102,26 +127,26 @@ class Ledger:
         account.move(JobState.SUSPENDED, now_ns)
 
     def _end(self, account: Account, state: JobState, now_ns: int) -> None:
-        if account.state is JobState.SUSPENDED:  # told to leave when its last iteration had just ended
+        if account.state is JobState.SUSPENDED:  # it was suspended just when its last iteration ended
             account.move(account.before_suspension, now_ns)
         account.move(state, now_ns)
         del self._present[account.job.name]
 
     def _end_iteration(self, account: Account, event: ev.IterationEnded) -> None:
-        if account.state is JobState.SUSPENDED:  # told to leave when the device had just passed its last op
+        if account.state is JobState.SUSPENDED:  # it was suspended just when the device passed its last op
             account.before_suspension = JobState.READY
         else:
             account.move(JobState.READY, event.at_ns)
         account.stalled = False
-        work_ns = round((event.iterations if event.work is None else event.work) * account.profile.solo_ns)
+        done_ns = work_ns(account.profile.solo_ns, event.iterations, event.work)
         account.iterations_done += event.iterations
         account.serving = ()
         account.recent_ns = event.took_ns // event.iterations
-        account.service_ns += work_ns
-        account.share_ns += work_ns
+        account.service_ns += done_ns
+        account.share_ns += done_ns
         account.busy_ns += event.took_ns
         for name in account.met:
-            account.slowed(name, max(event.took_ns, 1) / max(work_ns, 1))  # of empty iterations, too
+            account.slowed(name, max(event.took_ns, 1) / max(done_ns, 1))  # an iteration may be empty
         account.met.clear()
 
     # --- actions
@@ -163,16 +188,12 @@ class Ledger:
         """Why the job, with this profile, cannot be among the admitted ones."""
         if self._oversubscribes:
             return None
-        persistent, ephemeral = profile.persistent_bytes, profile.ephemeral_bytes
-        for other in self._present.values():
-            if other is not account and other.admitted:
-                persistent += other.profile.persistent_bytes
-                ephemeral = max(ephemeral, other.profile.ephemeral_bytes)
-        over = persistent + ephemeral - self.budget_bytes
-        return None if over <= 0 else f"it would need {format_bytes(over)} more than the budget"
+        others = [other.profile for other in self._present.values() if other is not account and other.admitted]
+        spare = spare_bytes([profile, *others], self.budget_bytes)
+        return None if spare >= 0 else f"it would need {format_bytes(-spare)} more than the budget"
 
     def commit(self, action: act.Action, now_ns: int) -> None:
-        """Take note of an action that was not refused."""
+        """Change the accounts as an action says that was not refused."""
         if isinstance(action, act.WakeAt):
             return
         account = self._accounts[action.job]  # type: ignore[attr-defined]
@@ -200,7 +221,7 @@ class Ledger:
                 account.move(account.before_suspension, now_ns)
 
     def _level(self, account: Account) -> None:
-        """Whoever was away brings no claim on the device from that time: it starts level with those that were here."""
+        """Give the job no credit for the time it was away: it starts level with the least served job that was here."""
         shares = [other.share_ns for other in self._present.values() if other is not account and other.wants_device]
         account.share_ns = max(account.share_ns, min(shares, default=0))
 
@@ -208,8 +229,9 @@ class Ledger:
         account.move(JobState.RUNNING, now_ns)
         account.started_ns = now_ns
         if account.job.kind is JobKind.INFERENCE:
-            account.serving = tuple(account.requests[: account.profile.batch])
-            del account.requests[: account.profile.batch]
+            served = requests_served(len(account.requests), account.profile.batch)
+            account.serving = tuple(account.requests[:served])
+            del account.requests[:served]
         for other in self._present.values():
             if other is not account and other.state is JobState.RUNNING:
                 account.met.add(other.job.name)

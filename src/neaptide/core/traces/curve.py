@@ -1,7 +1,8 @@
-"""A job's tide: the bytes it needs over the course of one iteration, piecewise constant.
+"""A job's memory curve: the bytes it needs over the course of one iteration, piecewise constant.
 
-Times are whole nanoseconds, so that shifting, adding and fitting are exact and a simulation gives the same answer
-everywhere. Outside its span a curve is zero: what a job holds between iterations is accounted apart, as persistent.
+Times are whole nanoseconds, so shifting, adding and fitting are exact, and a simulation gives the same answer on every
+machine. Outside its span a curve is zero: the bytes that a job holds between iterations are counted apart, as
+persistent.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class MemoryCurve:
 
     edges_ns: Integers
     bytes: Integers
-    # The edges, and the highest level from each on, as plain numbers: there a single time is found far sooner.
+    # The edges, and the highest level from each edge on, as Python lists: bisect finds a single time faster there.
     _plain: tuple[list[int], list[int]] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +44,7 @@ class MemoryCurve:
 
     @classmethod
     def _trusted(cls, edges: Integers, levels: Integers) -> MemoryCurve:
-        """A curve from arrays that this module made and knows to be right; skips the checks, not the freezing."""
+        """A curve from arrays that this module made: freezes them without checking them."""
         curve = object.__new__(cls)
         curve._keep(edges, levels)
         return curve
@@ -130,11 +131,8 @@ class MemoryCurve:
         return MemoryCurve._trusted(edges, self.bytes[keep])
 
     def grown_to(self, peak: int) -> MemoryCurve:
-        """The curve with every level larger by one factor, so that this is the highest; one of zeros is level."""
-        if self.peak == 0:
-            return MemoryCurve._trusted(self.edges_ns, np.full_like(self.bytes, peak))
-        levels = np.ceil(self.bytes * (peak / self.peak)).astype(np.int64)
-        return MemoryCurve._trusted(self.edges_ns, np.minimum(levels, peak))
+        """The curve with every level larger by one factor, so that this is the highest."""
+        return MemoryCurve._trusted(self.edges_ns, grown_levels(self.bytes, peak))
 
     def coarsen(self, steps: int) -> MemoryCurve:
         """At most `steps` steps, nowhere below this curve, with the same peak, and little area added.
@@ -161,9 +159,9 @@ class MemoryCurve:
         """The smallest delay, from `not_before_ns` on, with `base + self.shift(delay)` nowhere above `budget`.
 
         None if no delay does. While step i of the base and step j of this curve exceed the budget together, every delay
-        that lets them meet is forbidden: an open interval, for a run of such j as well. The answer is the first delay
-        that no interval covers. The runs around this curve's peak, one per i, cover nearly all of them for a tide (one
-        rise, one fall) and cost a binary search each; only the base's steps that reach further are looked at whole.
+        that lets them meet is forbidden: an open interval, and so for a run of such steps j. The answer is the first
+        delay that no interval covers. For a curve with one rise and one fall, the runs around its peak, one per i, give
+        nearly all intervals and cost a binary search each; only steps of the base that reach further are read whole.
         """
         levels, peak_step = self.bytes, int(self.bytes.argmax())
         if levels[peak_step] > budget:
@@ -224,6 +222,15 @@ def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
     return disjoint
 
 
+def grown_levels(levels: Integers, peak: int) -> Integers:
+    """The levels, larger by one factor so that `peak` is the highest, rounded up; levels of zero all become `peak`."""
+    highest = int(levels.max(initial=0))
+    if highest == 0:
+        return np.full_like(levels, peak)
+    grown: Integers = np.minimum(np.ceil(levels * (peak / highest)).astype(np.int64), peak)
+    return grown
+
+
 def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
     """The sum of some curves, at least one, over the span from the first start to the last end."""
     _require_some(curves)
@@ -256,18 +263,10 @@ def _summed(edges: Sequence[Integers], levels: Sequence[Integers]) -> MemoryCurv
     changes[1:] -= after[:-1]
     order = times.argsort(kind="stable")
     sorted_times, sums = times[order], changes[order].cumsum()
-    # Of the changes at one time, the last: there the sum is whole.
+    # Keep the last change at each time: there the sum is complete.
     last = np.ones(times.size, dtype=np.bool_)
     np.not_equal(sorted_times[1:], sorted_times[:-1], out=last[:-1])
     return MemoryCurve._trusted(sorted_times[last], sums[last][:-1])
-
-
-def envelope(curves: Sequence[MemoryCurve]) -> MemoryCurve:
-    """The pointwise maximum of some curves, at least one, over the span from the first start to the last end."""
-    _require_some(curves)
-    edges = np.unique(np.concatenate([curve.edges_ns for curve in curves]))
-    levels = np.max([curve.at(edges[:-1]) for curve in curves], axis=0)
-    return MemoryCurve._trusted(edges, levels)
 
 
 def _require_some(curves: Sequence[MemoryCurve]) -> None:

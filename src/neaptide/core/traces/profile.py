@@ -1,4 +1,4 @@
-"""What the project knows of a job's iteration under one plan: its tide, its time, and where its phases end."""
+"""What policies know of a job's iteration under one plan: its memory curve, its time, and where its phases end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from neaptide.core.traces.curve import Integers, MemoryCurve
-from neaptide.core.traces.trace import Phase, Trace
+from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
+from neaptide.core.traces.curve import MemoryCurve
+from neaptide.core.traces.leases import Leases, held_ahead
+from neaptide.core.traces.trace import Trace
 
 CURVE_STEPS = 256
-# How far launching runs ahead of the device unless a policy says otherwise; it bounds early allocation.
-DEFAULT_IN_FLIGHT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,44 +25,40 @@ class Profile:
     solo_ns: int
     forward_ns: int  # when the forward pass ends, in an iteration run alone
     utilisation: float  # share of the device's time and width that the iteration uses alone, 0..1
-    light_share: float  # of the device time, spent in ops that leave room beside them
+    light_share: float  # share of its device time spent in light ops
     batch: int
     kernels: int = 1
     needs: MemoryCurve | None = None  # op by op, as if nothing were launched ahead
     forward_utilisation: float | None = None  # of the forward pass alone, if that is known
-    longest_ns: int = 0  # of its ops, the longest
+    longest_ns: int = 0  # device time of its longest op
 
     @classmethod
-    def of(cls, trace: Trace, in_flight: int | None = DEFAULT_IN_FLIGHT) -> Profile:
-        """Read a trace; memory is taken up to `in_flight` kernels before it is needed."""
-        held = held_ahead(trace.held_bytes, len(trace.ops) if in_flight is None else in_flight)
-        ends_ns = np.maximum(np.round(trace.end_seconds * 1e9).astype(np.int64), 1)
-        ends_ns = np.maximum.accumulate(ends_ns + np.arange(ends_ns.size))  # a step lasts at least 1 ns
-        edges_ns = np.concatenate(([0], ends_ns))
-        persistent = trace.persistent_bytes
-        forward = np.flatnonzero((trace.ops.phase == Phase.FORWARD) | (trace.ops.phase == Phase.INFERENCE))
-        backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
-        if backward.size:  # the copy of the next batch may come after the step
-            forward = forward[forward < backward[0]]
+    def of(cls, trace: Trace, leases: Leases | None = None) -> Profile:
+        """Read a trace. Its memory is what the job leases; without leases, what it needs, launched ahead as usual."""
+        leases = leases or Leases.of(trace)
+        rest_bytes = leases.at_rest_bytes
+        edges_ns = np.concatenate(([0], trace.ends_ns))
+        solo_ns, forward = int(edges_ns[-1]), trace.forward_end
+        forward_ns = int(edges_ns[forward])
         busy = trace.ops.seconds * trace.ops.fill
-        forward_ns = int(ends_ns[forward[-1]]) if forward.size else 0
+        overhead = leases.levels - held_ahead(trace.held_bytes, DEFAULT_IN_FLIGHT)
         return cls(
             name=trace.name,
-            persistent_bytes=persistent,
-            curve=MemoryCurve(edges_ns, np.maximum(held - persistent, 0)).coarsen(CURVE_STEPS),
-            solo_ns=int(ends_ns[-1]),
+            persistent_bytes=rest_bytes,
+            curve=MemoryCurve(edges_ns, np.maximum(leases.levels - rest_bytes, 0)).coarsen(CURVE_STEPS),
+            solo_ns=solo_ns,
             forward_ns=forward_ns,
             utilisation=min(1.0, float(busy.sum()) / trace.seconds) if trace.seconds else 0.0,
             light_share=trace.light_share,
             batch=max(trace.batch, 1),
             kernels=len(trace.ops),
-            needs=MemoryCurve(edges_ns, np.maximum(trace.held_bytes - persistent, 0)),
-            forward_utilisation=min(1.0, 1e9 * float(busy[forward].sum()) / forward_ns) if forward_ns else None,
+            needs=MemoryCurve(edges_ns, np.maximum(trace.held_bytes + overhead - rest_bytes, 0)),
+            forward_utilisation=min(1.0, 1e9 * float(busy[:forward].sum()) / forward_ns) if forward_ns else None,
             longest_ns=round(1e9 * float(trace.ops.seconds.max(initial=0.0))),
         )
 
     def grown_to(self, peak_bytes: int) -> Profile:
-        """The same iteration with this peak: all that is ephemeral in it is larger by one factor."""
+        """The same iteration with this peak: its ephemeral bytes are larger by one factor."""
         ephemeral = max(peak_bytes - self.persistent_bytes, self.ephemeral_bytes)
         grown = replace(self, curve=self.curve.grown_to(ephemeral))
         return grown if self.needs is None else replace(grown, needs=self.needs.grown_to(ephemeral))
@@ -76,7 +72,7 @@ class Profile:
         return max(self.utilisation * self.solo_ns - self.forward_utilisation * self.forward_ns, 0.0) / rest_ns
 
     def curve_ahead(self, in_flight: int | None) -> MemoryCurve:
-        """The curve when at most so many kernels are launched ahead; its peak is the same whatever the cap."""
+        """The curve when at most `in_flight` kernels are launched ahead. Its peak does not depend on the cap."""
         if self.needs is None or in_flight is None or in_flight >= DEFAULT_IN_FLIGHT:
             return self.curve
         return MemoryCurve(self.needs.edges_ns, held_ahead(self.needs.bytes, in_flight)).coarsen(CURVE_STEPS)
@@ -92,18 +88,3 @@ class Profile:
     def remaining_peak(self, position_ns: int) -> int:
         """The most ephemeral bytes that the iteration may hold from this position on; at its end none."""
         return self.curve.remaining_peak(position_ns)
-
-
-def held_ahead(needed: Integers, in_flight: int) -> Integers:
-    """The bytes held while each op runs when the `in_flight` kernels after it are launched already.
-
-    A block that was freed is taken again at launch by a later kernel of the stream, so what is held is the largest need
-    of the kernels between the running one and the last one launched.
-    """
-    held = needed.copy()
-    reach = 0  # held[i] covers needed[i .. i + reach]
-    while reach < min(in_flight, needed.size - 1):
-        step = min(reach + 1, min(in_flight, needed.size - 1) - reach)
-        held[: held.size - step] = np.maximum(held[:-step], held[step:])
-        reach += step
-    return held

@@ -12,12 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from neaptide.core.rules.heavy import LIGHT_FILL
 from neaptide.core.traces.columns import Codes, Flags, Floats, Integers, Labels, Lists, arrays_of, frozen, table_problem
 from neaptide.core.traces.curve import MemoryCurve
-
-# An op is light when two such ops can run side by side without slowing each other. Herald's own threshold is
-# unpublished; this one is ours.
-LIGHT_FILL = 0.5
 
 
 class Phase(IntEnum):
@@ -173,6 +170,26 @@ class Trace:
         return frozen(work + np.maximum.accumulate(launch - (work - self.ops.seconds)))
 
     @cached_property
+    def ends_ns(self) -> Integers:
+        """When each op ends, as `end_seconds`, in whole nanoseconds; each op lasts at least one."""
+        ends = np.maximum(np.round(self.end_seconds * 1e9).astype(np.int64), 1)
+        return frozen(np.maximum.accumulate(ends + np.arange(ends.size)))
+
+    @cached_property
+    def forward_end(self) -> int:
+        """How many ops the iteration runs up to the end of its forward pass; 0 when it has none.
+
+        The forward pass ends with its last op before the backward pass: the next batch may be copied after the step.
+        An inference iteration is all forward pass.
+        """
+        phase = self.ops.phase
+        forward = np.flatnonzero((phase == Phase.FORWARD) | (phase == Phase.INFERENCE))
+        backward = np.flatnonzero(phase == Phase.BACKWARD)
+        if backward.size:
+            forward = forward[forward < backward[0]]
+        return int(forward[-1]) + 1 if forward.size else 0
+
+    @cached_property
     def uses(self) -> Uses:
         """When each tensor is written and read."""
         m, phase = len(self.tensors), self.ops.phase
@@ -213,8 +230,8 @@ class Trace:
 
     @property
     def light(self) -> Flags:
-        """The ops that leave room for others beside them (Herald)."""
-        return self.ops.fill < LIGHT_FILL
+        """The ops that pass a closed gate (Herald); the others are heavy."""
+        return self.ops.fill <= LIGHT_FILL
 
     @property
     def light_share(self) -> float:

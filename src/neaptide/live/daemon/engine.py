@@ -13,10 +13,9 @@ from contextlib import suppress
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.engine import Observation
-from neaptide.core.control.job import JobState
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.policy import Need
-from neaptide.core.traces.profile import DEFAULT_IN_FLIGHT
+from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
 from neaptide.devices.board.figures import ProcessState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
@@ -62,29 +61,7 @@ class LiveEngine:
 
     def next_event(self) -> ev.Event | None:
         """What has happened and was not handled; never waits."""
-        while self._events:
-            if (event := self._as_it_is_now(self._events.popleft())) is not None:
-                return event
-        return None
-
-    def _as_it_is_now(self, event: ev.Event) -> ev.Event | None:
-        """What is left of an event when those before it have been answered; None when nothing is."""
-        if isinstance(event, ev.BudgetChanged | ev.Woken | ev.JobArrived):
-            return event
-        name: str = event.job  # type: ignore[attr-defined]
-        if not self.ledger.knows(name):  # it has ended
-            return None
-        account = self.ledger.account(name)
-        match event:
-            case ev.JobEvicted():
-                return event if account.admitted else None
-            case ev.IterationEnded():
-                suspended = account.state is JobState.SUSPENDED
-                state = account.before_suspension if suspended else account.state
-                return event if state is JobState.RUNNING else None
-            case ev.JobEnded() if account.state is JobState.QUEUED:
-                return ev.JobFailed(event.at_ns, name, "it ended before it was admitted")
-        return event
+        return self._events.popleft() if self._events else None
 
     def carry_out(self, action: act.Action) -> None:
         if isinstance(action, act.WakeAt):

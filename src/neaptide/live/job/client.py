@@ -17,11 +17,11 @@ import torch
 
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.trace_format import decode
 from neaptide.devices.soft import native
 from neaptide.devices.soft.torch_module.memory import spare_bytes
 from neaptide.live.job.connection import Connection
-from neaptide.live.job.expected_leases import Spare, foreseen_bytes
 from neaptide.live.job.first_iterations import FirstIterations
 from neaptide.live.job.iterations import Iterations
 from neaptide.live.job.sizes import Growth, Sizes
@@ -133,9 +133,9 @@ class Client:
     def _foresee(encoded: bytes, op_of_kernel: Integers | None) -> Growth:
         """Have the board keep room for what an iteration will take."""
         trace = decode(encoded)
-        levels = foreseen_bytes(trace, op_of_kernel, Spare(*spare_bytes()))
-        native.foresee(levels, len(levels))
-        return Growth(levels, trace.persistent_bytes, trace.peak_bytes)
+        growth = Growth(Leases.of(trace, LeaseOverhead(*spare_bytes())), op_of_kernel, trace.peak_bytes)
+        native.foresee(growth.levels, len(growth.levels))
+        return growth
 
     def end_forward(self) -> None:
         if self._first is None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from statistics import median
 
+from neaptide.core.traces.columns import Integers
+from neaptide.core.traces.leases import Leases
+
 _SAME = 0.02  # peaks that differ by no more are taken for the same
 _LARGEST = 1e6
 
@@ -28,20 +31,26 @@ class Sizes:
 
 
 class Growth:
-    """What is foreseen of a job's iterations; it grows when one needs more than any before it."""
+    """The leases expected of a job's iterations; they grow when an iteration needs more than any before it."""
 
-    def __init__(self, levels: list[int], persistent_bytes: int, peak_bytes: int) -> None:
-        self.levels = levels
-        self.peak_bytes = peak_bytes
+    def __init__(self, leases: Leases, op_of_kernel: Integers | None, peak_bytes: int) -> None:
+        self.leases = leases
+        self.peak_bytes = peak_bytes  # needed, by the largest iteration
         self.grown = False
-        self._persistent_bytes = persistent_bytes
+        self._op_of_kernel = op_of_kernel
+
+    @property
+    def levels(self) -> list[int]:
+        """The most leases from each kernel of an iteration on to its end."""
+        levels: list[int] = self.leases.to_come(self._op_of_kernel).tolist()
+        return levels
 
     def grows_to(self, peak_bytes: int) -> bool:
-        """Take note of what an iteration needed; whether that changes what is foreseen."""
+        """Take note of what an iteration needed; whether the expected leases change."""
         if peak_bytes <= (1 + _SAME) * self.peak_bytes:
             return False
-        persistent = self._persistent_bytes
-        factor = (peak_bytes - persistent) / max(self.peak_bytes - persistent, 1)
-        self.levels = [persistent + round(factor * max(level - persistent, 0)) for level in self.levels]
+        rest_bytes = self.leases.at_rest_bytes
+        factor = (peak_bytes - rest_bytes) / max(self.peak_bytes - rest_bytes, 1)
+        self.leases = self.leases.grown_to(rest_bytes + round(factor * (self.leases.peak_bytes - rest_bytes)))
         self.peak_bytes, self.grown = peak_bytes, True
         return True

@@ -1,0 +1,19 @@
+"""How many kernels a job may launch beyond the one that runs."""
+
+from __future__ import annotations
+
+# A kernel's memory is taken when it is launched, so launching far ahead takes memory early. Memory curves are read
+# with this many kernels launched ahead.
+DEFAULT_IN_FLIGHT = 64
+
+
+def in_flight_cap(asked: int | None, jobs: int) -> int | None:
+    """The cap that an engine sets for a job; None: as far as the device's queue reaches.
+
+    `asked` is the policy's cap, and `jobs` counts the jobs on the device, the job itself included. A policy that asks
+    for no cap gets the default beside other jobs: their plans rely on the curves, which are read under it. A job that
+    is alone has no bound, because nobody else needs the memory.
+    """
+    if asked is not None:
+        return asked
+    return None if jobs == 1 else DEFAULT_IN_FLIGHT
