@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
 
-from neaptide.capture.costing.device_times import Aside, KernelRun, kernel_module, logged, times_from
+from neaptide.capture.costing.device_times import Aside, KernelRun, logged, times_from
 from neaptide.capture.costing.timing import Events, Span, match, profiled
 from neaptide.capture.recording.accumulation import undo_copies
 from neaptide.capture.recording.cutting import (
@@ -34,6 +33,8 @@ from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.trace import Trace
+from neaptide.devices import local_device
+from neaptide.devices.interface import LocalDevice
 
 # The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
 SETTLING, CLOSING = 1, 1
@@ -63,13 +64,12 @@ class Session:
         timed: int = 2,
         cut_at_low_point: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
-        kernels: Any | None = None,
+        kernels: LocalDevice | None = None,
         recorder: Callable[..., Recorder] = Recorder,
         aside: Aside | None = None,
     ) -> None:
         self._device = device
-        # Whoever knows a better module than the one of the device's name says so: `cuda` may name another device.
-        self._kernels = kernels or kernel_module(device)
+        self._kernels = kernels or local_device(device)  # None: the device keeps no log of its kernels
         self._aside = aside or Aside()  # what is done meanwhile and is not the program's
         self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
         # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
@@ -118,6 +118,7 @@ class Session:
         elif instrument == "plain":
             self._started = perf_counter()
         elif instrument == "log":
+            assert self._kernels is not None
             self._runs.append(self._stack.enter_context(logged(self._kernels)))
         else:
             events = self._stack.enter_context(profiled(memory=instrument == "memory"))
@@ -179,6 +180,7 @@ class Session:
 
     def _logged_times(self, log: Log, start: int, end: int) -> Times:
         """Times from the device's own log of its kernels, or the recorder's where there is none to go by."""
+        assert self._kernels is not None
         at = max(i for i, mark in enumerate(self._marks) if mark <= start)
         base, following = self._marks[at], self._marks[min(at + 1, len(self._marks) - 1)]
         names, op_of_kernel = [], []
@@ -191,7 +193,7 @@ class Session:
                 op_of_kernel += [op - base] * len(own)
             before = until
         runs = [run.without(self._aside) for run in self._runs]
-        found = times_from(names, op_of_kernel, following - base, runs, self._sms())
+        found = times_from(names, op_of_kernel, following - base, runs, self._kernels.sms)
         if found is None:
             seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
             return Times(seconds, np.zeros(end - start), np.zeros(end - start, dtype=np.int64))
@@ -200,10 +202,6 @@ class Session:
         return Times(
             found.seconds[offsets], found.host_seconds[offsets], found.scratch_bytes[offsets], found.fill[offsets]
         )
-
-    def _sms(self) -> int:
-        properties = torch.get_device_module(self._device).get_device_properties()
-        return int(properties.multi_processor_count)
 
     def _measured_times(self, log: Log, start: int, end: int) -> Times:
         """Times from the profiled runs, or the recorder's where those did something else; they sum to a plain step."""

@@ -1,11 +1,100 @@
-"""Devices that jobs share: the software GPU, and what every device has in common."""
+"""Devices that jobs share. Each is one folder with a `kind.py`; `interface` says what a device must do.
+
+Everything above imports this package, `devices.interface` and `devices.board`, and no device.
+
+NEAPTIDE_DEVICE names the device to use: a kind and an index such as `soft:0`, or the path of a `kind.py` of one's own,
+which sets `KIND` to a DeviceKind.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
+
+from neaptide.core.registry import Registry
+from neaptide.devices.interface import DeviceKind, DeviceName, LocalDevice
 
 if TYPE_CHECKING:
     import torch
+
+_HERE = Path(__file__).parent
+
+
+def _builtin(name: str) -> DeviceKind:
+    return _load(_HERE / name / "kind.py", f"{__name__}.{name}.kind")
+
+
+KINDS: Registry[DeviceKind] = Registry("device", {"soft": lambda: _builtin("soft")})
+
+
+def find_kind(name_or_path: str) -> DeviceKind:
+    """A kind by its name, or by the path of its `kind.py`; ValueError with one clear line if there is none."""
+    if name_or_path.endswith(".py"):
+        return _kind_of_file(Path(name_or_path).absolute())
+    return KINDS.make(name_or_path)
+
+
+def chosen_device() -> DeviceName:
+    """The device that NEAPTIDE_DEVICE names, or the first software GPU. Changes nothing."""
+    return parse_device(os.environ.get("NEAPTIDE_DEVICE") or "soft")
+
+
+def default_kind() -> DeviceKind:
+    """The kind of the chosen device."""
+    return find_kind(chosen_device().kind)
+
+
+def parse_device(text: str) -> DeviceName:
+    """A device from `kind:index` or `kind`, where the kind is a name or the path of a `kind.py`."""
+    kind, colon, index = text.rpartition(":")
+    if colon and index.isdecimal():
+        return DeviceName(kind, int(index))
+    return DeviceName(text)
+
+
+@cache
+def _kind_of_file(path: Path) -> DeviceKind:
+    if not path.is_file():
+        raise ValueError(f"there is no device file {path}")
+    # Its folder becomes a package of its own, so that `from .agent import Agent` works in it.
+    package = f"neaptide_device_{path.parent.name}"
+    folder = sys.modules[package] = ModuleType(package)
+    folder.__path__ = [str(path.parent)]
+    return _load(path, f"{package}.{path.stem}")
+
+
+def _load(path: Path, module_name: str) -> DeviceKind:
+    """The KIND of a file, which is run without the package it is in: importing a device's package may start it."""
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = spec_from_file_location(module_name, path)
+        assert spec is not None, f"{path} ends in .py"
+        assert spec.loader is not None
+        module = sys.modules[module_name] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]
+            raise
+    kind: DeviceKind | None = getattr(module, "KIND", None)
+    if kind is None:
+        raise ValueError(f"{path}: a device file sets KIND to its DeviceKind, and this one does not")
+    return kind
+
+
+def local_device(device: torch.device) -> LocalDevice | None:
+    """The device of this process that torch knows by this name, if it is one of neaptide's. Changes nothing."""
+    import torch
+
+    if device.type in ("cpu", "meta"):
+        return None
+    found: LocalDevice | None = getattr(torch.get_device_module(device), "neaptide_device", None)
+    return found
 
 
 def pick_device() -> torch.device:

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any, NamedTuple, Protocol
 
 from neaptide.core.control.policy import Need
 from neaptide.devices.board import Board
@@ -30,8 +28,14 @@ class DeviceName:
         return f"{self.kind}:{self.index}"
 
 
-class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a user may choose about a device. Each kind has a subclass; its fields become `[device]` keys and flags."""
+@dataclass(frozen=True, kw_only=True)
+class DeviceSettings:
+    """What a user may choose about a device; each kind has a subclass for jobs and one for the board.
+
+    Every field has a default, and a line of documentation below it. It becomes a flag of a command, with that line as
+    its help, and a key of the `[device]` table. `__post_init__` raises ValueError for a value that the device cannot
+    have, in one line that begins with the field's name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,7 @@ class MemoryFigures:
     spare_peak_bytes: int  # most leased beyond what was needed, when no gap between blocks fitted the next one
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRecord:
+class KernelRecord(NamedTuple):
     """One kernel as the device ran it; times are on the steady clock."""
 
     name: str
@@ -81,13 +84,24 @@ class KernelLog(Protocol):
         """How many kernels did not fit. Changes nothing."""
 
 
-class DeviceAgent(Protocol):
+class LocalDevice(Protocol):
+    """A device of this process, whether or not the process is a job. `devices.local_device` finds it."""
+
+    spec_name: str  # of the device in `core.device`'s catalogue
+    sms: int
+
+    def launched(self) -> int:
+        """How many kernels this process has launched. Changes nothing."""
+
+    def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
+        """Keep a log of the last so many kernels that are launched inside the context."""
+
+
+class DeviceAgent(LocalDevice, Protocol):
     """A device inside a job. Calls may come from any thread unless they say otherwise."""
 
     slot: int  # on the board
     device_type: str  # torch's name of the device, as the program sees it
-    spec_name: str  # of the device in `core.device`'s catalogue
-    sms: int
     supplies: frozenset[Need]
 
     def hold_launches(self) -> None:
@@ -115,7 +129,11 @@ class DeviceAgent(Protocol):
         """Have the board keep room for iterations: the most leased bytes from each kernel on. Empty: no forecast."""
 
     def run_without_daemon(self) -> None:
-        """Open this process's permit, gates and caps, and restore its memory: the board's capacity alone bounds it."""
+        """Open this process's permit, gates and caps, and restore its memory: the board's capacity alone bounds it.
+
+        Called again and again while there is no daemon; an eviction may end only after the daemon that asked for it is
+        gone.
+        """
 
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
         """Send reports to this socket. The other side knows of so many ended iterations."""
@@ -138,35 +156,36 @@ class DeviceAgent(Protocol):
     def memory(self) -> MemoryFigures:
         """What the process needs and holds. Changes nothing."""
 
-    def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
-        """Keep a log of the last so many kernels that are launched inside the context."""
-
     def check(self) -> None:
         """Assert the invariants of the device's memory in this process. Changes nothing; for tests."""
 
     def close(self) -> None:
-        """Finish what was launched and leave the board."""
+        """Finish what was launched and leave the board. Called once, by a process that goes on without the device."""
 
     def forget_after_fork(self) -> None:
-        """In a forked child: drop every shared handle without a word to anybody."""
+        """In a forked child: close the handles that the child shares with its parent, and send nothing."""
 
 
 class DeviceKind(Protocol):
-    """One kind of device, without torch."""
+    """One kind of device, without torch. A machine may have several devices of a kind, numbered from 0."""
 
     name: str
     chunk_bytes: int  # memory is leased in units of this
     supplies: frozenset[Need]  # what policies may need here
-    settings_type: type[DeviceSettings]
+    settings_type: type[DeviceSettings]  # what jobs find of the device
+    board_settings_type: type[DeviceSettings]  # what a new board has
 
-    def default_budget_bytes(self) -> int:
+    def default_budget_bytes(self, index: int = 0) -> int:
         """What all jobs together may hold unless the user says otherwise. Changes nothing."""
 
     def environment(self, settings: Any, board: Path) -> dict[str, str]:
         """The variables with which a job is started, so that `attach` finds this board. Changes nothing."""
 
     def create_board(self, path: Path, budget_bytes: int, settings: Any) -> Board:
-        """Open the board at this path, or make it."""
+        """Open the board at this path, or make it. `settings` is a `board_settings_type`."""
 
-    def attach(self, board: Path, job: str) -> DeviceAgent:
-        """Join the board from inside a job, and start the device there."""
+    def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:
+        """Join the board from inside a job, and start the device there. Environment variables may name another board.
+
+        ValueError when this process uses the device already, on a board of its own.
+        """

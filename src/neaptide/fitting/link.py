@@ -8,6 +8,7 @@ from time import perf_counter
 import torch
 
 from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
+from neaptide.devices import local_device
 from neaptide.planning.executor.run.copying import Copier
 
 _BYTES = 16 << 20
@@ -16,9 +17,11 @@ _SWAPS = 32
 
 def spec_of(device: torch.device) -> DeviceSpec:
     """A description of a device of this machine."""
-    module = torch.get_device_module(device)
+    here = local_device(device)
     try:
-        spec = find_device("soft" if device.type == "soft" else module.get_device_properties(device).name)
+        spec = find_device(
+            here.spec_name if here else torch.get_device_module(device).get_device_properties(device).name
+        )
     except ValueError:  # it is in no catalogue, and what is planned here rests on measured times, not on its figures
         spec = CATALOGUE["A100-40GB"]
     return replace(spec, link_bandwidth=link_bandwidth(device), swap_seconds=swap_seconds(device))

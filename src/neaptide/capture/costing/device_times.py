@@ -1,4 +1,4 @@
-"""Times and scratch of each op on a device that keeps a log of its kernels, such as the software GPU.
+"""Times and scratch of each op on a device that keeps a log of its kernels.
 
 The recorder notes how many kernels each op launched, and the log says which; a run without the recorder launches nearly
 the same ones. So the kernels of the two runs are aligned by name and order, and an op's time is that of its kernels.
@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from time import monotonic_ns
-from typing import Any
 
 import numpy as np
-import torch
 
 from neaptide.capture.recording.cutting import Floats
 from neaptide.core.traces.curve import Integers
+from neaptide.devices.interface import KernelRecord, LocalDevice
 
 RING = 1 << 20  # records; an iteration has some thousands
 # From when a kernel could start until it does is the device's own time between two kernels, and part of the later one;
@@ -46,7 +45,7 @@ class LoggedTimes:
 class KernelRun:
     """The kernels of one run, in the order of their launches."""
 
-    kernels: list[Any] = field(default_factory=list)
+    kernels: list[KernelRecord] = field(default_factory=list)
     complete: bool = True  # none fell out of the log
     waited_ns: list[int] | None = None  # of each: when all that was left out before it had ended
     aside_ns: list[int] | None = None  # of each: the host's time for what was left out, since the one before
@@ -94,22 +93,14 @@ class Aside:
         return self.total_ns[last] - self.total_ns[first]
 
 
-def kernel_module(device: torch.device) -> Any | None:
-    """The device's module if it keeps a log of kernels; None for others, the CPU among them."""
-    if device.type in ("cpu", "meta"):
-        return None
-    module = torch.get_device_module(device)
-    return module if hasattr(module, "log_kernels") else None
-
-
 @contextmanager
-def logged(module: Any) -> Iterator[KernelRun]:
-    """Log the kernels launched inside; they are there when it ends."""
+def logged(device: LocalDevice) -> Iterator[KernelRun]:
+    """Log the kernels launched inside; the run has them when it ends."""
     run = KernelRun()
-    with module.log_kernels(RING):
+    with device.log_kernels(RING) as log:
         yield run
-    run.kernels = sorted(module.kernel_log(), key=lambda kernel: kernel.launch_ns)
-    run.complete = module.dropped_kernels() == 0
+    run.kernels = sorted(log.read(), key=lambda kernel: kernel.launch_ns)
+    run.complete = log.dropped() == 0
 
 
 def times_from(

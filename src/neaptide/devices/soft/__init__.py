@@ -14,6 +14,7 @@ from torch.utils.backend_registration import generate_methods_for_privateuse1_ba
 
 from neaptide.devices.soft import torch_module as face
 from neaptide.devices.soft.extension import native
+from neaptide.devices.soft.local import SoftDevice
 from neaptide.devices.soft.moving import keep_parameters
 from neaptide.devices.soft.optimizer_steps import place_apart
 
@@ -21,6 +22,7 @@ rename_privateuse1_backend("soft")
 torch._register_device_module("soft", face)  # type: ignore[no-untyped-call]
 generate_methods_for_privateuse1_backend()
 atexit.register(native.stop)
+face.neaptide_device = SoftDevice()  # type: ignore[attr-defined] # devices.local_device finds it
 
 place_apart()
 keep_parameters()

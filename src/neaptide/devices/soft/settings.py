@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.units import parse_bytes
-
-_CHUNK = 2 << 20
+from neaptide.devices.soft.kind import KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,6 @@ class Settings:
     """Most SMs a kernel of this process uses; 0 means all that the board has."""
     job: str
     wait_seconds: float
-
-
-def _memory_of_machine() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _number(name: str, default: float) -> float:
@@ -63,7 +58,7 @@ def _private_board() -> str:
 def _capacity() -> int:
     text = os.environ.get("NEAPTIDE_SOFT_CAPACITY")
     if not text:
-        return _memory_of_machine() // 2 // _CHUNK * _CHUNK
+        return KIND.default_budget_bytes()
     try:
         return parse_bytes(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Makes this process a job of the daemon: by `neaptide.attach` in a program, or unseen, under `neaptide run`.
+"""Makes this process a job of the daemon: by `neaptide.attach` in a program, or by itself under `neaptide run`.
 
-NEAPTIDE_SOCKET is the daemon's socket, NEAPTIDE_SOFT_BOARD its board, NEAPTIDE_JOB the job's name; NEAPTIDE_KIND
-(training or inference), _ITERATIONS, _PRIORITY and _DEADLINE (seconds for one batch) say what `attach` is told
-otherwise. NEAPTIDE_CUDA_AS_SOFT=1 gives the software GPU to a program that asks for `cuda`.
+NEAPTIDE_DEVICE is the device, NEAPTIDE_SOCKET the socket of its daemon, beside which is the board, and NEAPTIDE_JOB the
+job's name. NEAPTIDE_KIND (training or inference), _ITERATIONS, _PRIORITY and _DEADLINE (seconds for one batch) stand
+for the arguments of `attach`. A device may read variables of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neaptide.core.control.job import JobKind
-from neaptide.live.protocol.paths import runtime_paths
+from neaptide.devices import chosen_device, find_kind
+from neaptide.live.protocol.paths import RuntimePaths, runtime_paths
 
 if TYPE_CHECKING:
     from neaptide.live.job.client import Client
 
 _NAME_BYTES = 63
-_MEMORY_WAIT_SECONDS = 10 * 365 * 86400  # no job dies for memory that others hold
 _attached: list[Client] = []  # one, where this process is a job
 
 
@@ -50,12 +50,7 @@ def attach(
 
 
 def attach_from_environment() -> None:
-    """As `attach`, told by the environment alone."""
-    if os.environ.get("NEAPTIDE_CUDA_AS_SOFT") == "1":
-        _use_board()
-        from neaptide.devices.soft import as_cuda as cuda_as_soft
-
-        cuda_as_soft.install()
+    """As `attach`, with arguments from the environment."""
     if not _attached:
         iterations = os.environ.get("NEAPTIDE_ITERATIONS")
         deadline = os.environ.get("NEAPTIDE_DEADLINE")
@@ -71,26 +66,11 @@ def _default_name() -> str:
     return os.environ.get("NEAPTIDE_JOB") or Path(sys.argv[0] if sys.argv else "").stem or "python"
 
 
-def _use_board() -> None:
-    """The device of this process is the daemon's."""
-    os.environ.setdefault("NEAPTIDE_SOFT_BOARD", str(runtime_paths().board))
-    os.environ.setdefault("NEAPTIDE_SOFT_WAIT", str(_MEMORY_WAIT_SECONDS))
-
-
 def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadline_seconds: float | None) -> None:
-    socket = Path(os.environ.get("NEAPTIDE_SOCKET") or runtime_paths().socket)
-    if not _attached and not os.environ.get("NEAPTIDE_SOCKET") and not socket.exists():
-        raise ValueError(f"there is no daemon at {socket}; start one with `neaptide up`")
-    board_before = os.environ.get("NEAPTIDE_SOFT_BOARD")
-    started = "neaptide.devices.soft" in sys.modules
-    _use_board()
-    if started and not _attached and board_before is None:
-        raise ValueError("the software GPU is in use already; call neaptide.attach before importing it")
     from neaptide.live.job.client import Client, JobSettings
 
     settings = JobSettings(
         name=name.encode()[:_NAME_BYTES].decode(errors="ignore"),
-        socket=socket,
         kind=kind,
         iterations=iterations,
         priority=priority,
@@ -99,16 +79,40 @@ def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadl
     if _attached:
         _attached[0].settings = settings
         return
-    client = Client(settings)
+    named = os.environ.get("NEAPTIDE_SOCKET")
+    paths = RuntimePaths(Path(named).parent) if named else runtime_paths()
+    socket = Path(named) if named else paths.socket
+    if not named and not socket.exists():
+        raise ValueError(f"there is no daemon at {socket}; start one with `neaptide up`")
+    device = chosen_device()
+    agent = find_kind(device.kind).attach(paths.board, settings.name, device.index)
+
+    from neaptide.live.job.connection import Connection
+    from neaptide.live.job.first_iterations import FirstIterations
+    from neaptide.live.job.iterations import Iterations
+
+    client = Client(agent, settings, lambda: FirstIterations(agent))
+    connection = Connection(client, agent, socket)
+    watched = Iterations(client, agent.device_type)
+
+    def leave() -> None:
+        watched.remove()
+        connection.leave()
+
+    def forget() -> None:
+        watched.remove()
+        connection.forget_after_fork()
+
     _attached.append(client)
-    atexit.register(client.leave)  # after the device's own, so it is called before that one
-    os.register_at_fork(after_in_child=client.forget)
+    atexit.register(leave)  # after the device's own, so it is called before that one
+    os.register_at_fork(after_in_child=forget)
     _note_failures(client)
-    client.join()
+    watched.install()
+    connection.start()
 
 
 def _note_failures(client: Client) -> None:
-    """Have the daemon told of the error that ends the program; what is printed stays as it is."""
+    """Have the daemon told of the error that ends the program; what Python prints does not change."""
     before = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, traceback: Any) -> None:

@@ -1,8 +1,11 @@
-"""The part of neaptide inside a job: joins the daemon, measures, then has every iteration wait for its permit.
+"""A job's side of the protocol: joins the daemon, is measured, then has every iteration wait for its permit.
 
 The first launch of the process waits until the daemon gives it its turn; then its first iterations are measured; from
-then on the launch gate is armed at the beginning of each iteration, and reported when the device has passed its end.
-When the daemon goes away the job goes on under the board's limits and joins again when there is one.
+then on each iteration is armed when it begins, and its end is reported when the device has passed it. When the daemon
+goes away the job goes on under the board's limits, and joins the next daemon.
+
+The client waits for nothing and needs neither torch, nor a thread, nor a socket: `live.job.connection` carries its
+messages, `live.job.iterations` tells it of iterations, and a fake device and measurer run it in virtual time.
 """
 
 from __future__ import annotations
@@ -10,39 +13,37 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-
-import torch
 
 from neaptide.core.control.job import JobKind
-from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.leases import LeaseOverhead, Leases
-from neaptide.core.traces.trace_format import decode
-from neaptide.devices.soft import native
-from neaptide.devices.soft.torch_module.memory import spare_bytes
-from neaptide.live.job.connection import Connection
-from neaptide.live.job.first_iterations import FirstIterations
-from neaptide.live.job.iterations import Iterations
+from neaptide.core.traces.trace import Phase
+from neaptide.core.traces.trace_format import encode
+from neaptide.devices.interface import DeviceAgent
+from neaptide.live.job.measurer import Measured, Measurer
 from neaptide.live.job.sizes import Growth, Sizes
+from neaptide.live.protocol.framing import frame
 from neaptide.live.protocol.messages import (
     Failed,
+    FromDaemon,
     Goodbye,
     Grew,
     Hello,
+    IterationEnded,
     JobRefused,
+    Message,
+    PhaseEnded,
     Profiled,
     RequestArrived,
     Turn,
     Welcome,
 )
 
-_ALL = 2**32 - 1
-_NO_CEILING = 2**64 - 1
-_RESTORE = 2
-_LOOK_SECONDS = 0.1
-_RETRY_SECONDS = 1.0
 _REASON_LETTERS = 4096
+_FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
+# The device writes an iteration's duration over this value, which msgpack encodes in the last eight bytes.
+_DURATION_NS = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,6 @@ class JobSettings:
     """What a job says of itself."""
 
     name: str
-    socket: Path
     kind: JobKind = JobKind.TRAINING
     iterations: int | None = None
     priority: int = 0
@@ -58,152 +58,111 @@ class JobSettings:
 
 
 class Client:
-    """One process's membership. Public calls are made on the program's own thread."""
+    """One process's membership. It is a Listener of its iterations; those calls come on the program's own thread.
 
-    def __init__(self, settings: JobSettings) -> None:
+    `hello`, `handle` and `lost` come on the thread of the connection. `new_measurer` makes what measures the first
+    iterations; it is called again when a program that served begins to train.
+    """
+
+    def __init__(self, agent: DeviceAgent, settings: JobSettings, new_measurer: Callable[[], Measurer]) -> None:
         self.settings = settings
-        self._pid = os.getpid()
-        self._slot = int(native.slot())
-        self._connection = Connection(settings.socket)
-        self._iterations = Iterations(self, torch.device("soft").type)
-        self._first: FirstIterations | None = FirstIterations()
+        self.refused = False
+        self.hang_up: Callable[[], None] = lambda: None
+        """Ends the connection; `lost` and another `hello` follow. The connection sets it."""
+        self._agent = agent
+        self._new_measurer = new_measurer
+        self._measurer: Measurer | None = new_measurer()
         self._trace: bytes | None = None
-        self._measured = 0
+        self._measured_iterations = 0
         self._growth: Growth | None = None  # from when it was measured
         self._sizes = Sizes()
         self._turn = False  # the daemon waits for the trace
         self._serves = False  # the trace is of a program that had not trained
-        self._reported = 0  # iterations begun when the last one was reported
+        self._greeted = False
         self._failure: str | None = None
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._attend, name="neaptide-connection", daemon=True)
-        self._launches = False  # the program uses the device
-        self._holds = False  # the first launch, at the gate
-        self._saying = threading.Lock()  # the trace and the turn, whichever comes last, lead to one Profiled
+        self._holds = False  # the first launch waits
+        self._sending = threading.Lock()  # the trace and the turn, whichever comes last, lead to one Profiled
 
-    def join(self) -> None:
-        """Begin: from here on the first launch waits for the daemon."""
-        self._iterations.install()
+    def hold(self) -> None:
+        """Make the first launch wait for the daemon."""
         self._holds = True
-        native.close_launch_gate()
-        self._thread.start()
+        self._agent.hold_launches()
 
     def fail(self, reason: str) -> None:
         """The program ends by an error; `leave` will say so."""
         self._failure = reason
 
     def leave(self) -> None:
-        """End: report what the device has passed, and say goodbye."""
-        if os.getpid() != self._pid or self._leaving.is_set():
-            return
-        self._leaving.set()
-        self._iterations.remove()
-        if self._first is not None:
-            self._first.stop()
-        self._let_go()
-        if not self._launches:
-            self._thread.join()  # it looks at the device, which is stopped next
-            return
-        # The device does what was launched before it stops.
-        farewell = Goodbye() if self._failure is None else Failed(self._failure[:_REASON_LETTERS])
-        self._connection.send_after_the_device(farewell)
+        """Stop measuring, and have the daemon told of the end when the device has done what was launched."""
+        if self._measurer is not None:
+            self._measurer.stop()
+        self._release()
+        if self._greeted:
+            farewell = Goodbye() if self._failure is None else Failed(self._failure[:_REASON_LETTERS])
+            self._agent.send(frame(farewell), after_device=True)
 
-    def forget(self) -> None:
-        """In a forked child, which cannot use the device: undo everything, without a word to the daemon."""
-        self._iterations.remove()
-        self._connection.forget()
-
-    # --- what Iterations tells
+    # --- iterations (a Listener)
 
     def begin(self, serving: bool, trained: bool) -> None:
-        if self._first is not None:
-            self._sizes.measured(native.take_recent()[1])
-            trace = self._first.begin(serving, trained, lambda: self.settings.name)
-            if trace is None:
+        if self._measurer is not None:
+            self._sizes.measured(self._agent.take_recent()[1])
+            measured = self._measurer.begin(serving, trained, lambda: self.settings.name)
+            if measured is None:
                 return
+            self._measurer = None
             self._serves = not trained
-            self._growth = self._foresee(trace, self._first.op_of_kernel)
-            self._say_profiled(trace, self._first.begun)
-            self._first = None
-        native.arm_iteration()
+            self._expect(measured)
+            self._send_profiled(encode(measured.trace), measured.iterations)
+        self._agent.arm_iteration()
         if self.settings.kind is JobKind.INFERENCE:
-            self._connection.send(RequestArrived())
-
-    @staticmethod
-    def _foresee(encoded: bytes, op_of_kernel: Integers | None) -> Growth:
-        """Have the board keep room for what an iteration will take."""
-        trace = decode(encoded)
-        growth = Growth(Leases.of(trace, LeaseOverhead(*spare_bytes())), op_of_kernel, trace.peak_bytes)
-        native.foresee(growth.levels, len(growth.levels))
-        return growth
+            self._send(RequestArrived())
 
     def end_forward(self) -> None:
-        if self._first is None:
-            self._connection.forward_ends()
+        if self._measurer is None:
+            self._agent.send(_FORWARD_ENDED, after_device=True)
 
     def end(self) -> None:
-        if self._first is not None:
+        if self._measurer is not None:
             return
-        begun = native.iterations_begun()
-        if begun == self._reported:
-            return  # it launched nothing: the next one has its place
-        self._reported = begun
-        native.end_iteration()
-        peak_bytes, allocated_bytes = native.take_recent()
-        self._connection.iteration_ends(begun - 1, self._sizes.of(allocated_bytes), native.iteration_began_ns())
-        self._needed(peak_bytes)
-
-    def _needed(self, peak_bytes: int) -> None:
-        growth = self._growth
-        if growth is not None and growth.grows_to(peak_bytes):
-            native.foresee(growth.levels, len(growth.levels))
-            self._say_growth()
-
-    def _say_growth(self) -> None:
-        """Tell the daemon, which has only the trace."""
-        if self._growth is not None and self._growth.grown:
-            self._connection.send(Grew(self._growth.peak_bytes))
+        facts = self._agent.end_iteration()
+        if facts is None:  # it launched nothing: the next iteration takes its place
+            return
+        message = IterationEnded(facts.index, self._sizes.of(facts.allocated_bytes), _DURATION_NS)
+        self._agent.report_iteration(frame(message), facts)
+        if self._growth is not None and self._growth.grows_to(facts.peak_bytes):
+            self._agent.expect(self._growth.levels)
+            self._send_growth()
 
     def change(self) -> None:
-        if self._first is not None:
-            self._first.change()
-        elif self._serves:  # it has begun to train, and what is known of it is no longer true
+        if self._measurer is not None:
+            self._measurer.change()
+        elif self._serves:  # the program begins to train, so its trace is no longer true
             self._serves = False
             self._growth, self._sizes = None, Sizes()
-            native.foresee([], 1)
-            self._first = FirstIterations()
-            self._first.change()
-            with self._saying:
+            self._agent.expect(())
+            self._measurer = self._new_measurer()
+            self._measurer.change()
+            with self._sending:
                 self._trace, self._turn = None, False
-            self._connection.send(Goodbye())
-            self._connection.hang_up()
+            self._send(Goodbye())
+            self.hang_up()
+
+    def _expect(self, measured: Measured) -> None:
+        """Have the board keep room for what an iteration will hold."""
+        memory, trace = self._agent.memory(), measured.trace
+        overhead = LeaseOverhead(memory.held_peak_bytes - memory.needed_peak_bytes, memory.spare_peak_bytes)
+        self._growth = Growth(Leases.of(trace, overhead), measured.op_of_kernel, trace.peak_bytes)
+        self._agent.expect(self._growth.levels)
 
     # --- the daemon
 
-    def _attend(self) -> None:
-        while not native.wait_for_held_launch(_LOOK_SECONDS):
-            if self._leaving.is_set():
-                return
-        self._launches = True
-        warned = False
-        while not self._leaving.is_set():
-            if self._connection.connect(self._hello):
-                if not self._listen():
-                    return
-                self._go_on_alone()
-            elif not warned:
-                warned = True
-                self._print(f"no daemon at {self._connection.path}; the job runs without one until there is")
-            self._let_go()
-            if native.evicted():  # perhaps only since the daemon is gone, which had asked for it
-                native.request(self._slot, _RESTORE)
-            self._leaving.wait(_RETRY_SECONDS)
-
-    def _hello(self, ended: int) -> Hello:
+    def hello(self, ended: int) -> Hello:
+        """What to say first on a new connection; the device has passed `ended` iterations."""
+        self._greeted = True
         settings, trace = self.settings, self._trace
         return Hello(
-            pid=self._pid,
-            slot=self._slot,
+            pid=os.getpid(),
+            slot=self._agent.slot,
             job=settings.name,
             kind=settings.kind,
             iterations=settings.iterations,
@@ -214,51 +173,48 @@ class Client:
             trace=trace,
         )
 
-    def _listen(self) -> bool:
-        """Until the daemon is gone; False when there is no need to look for it again."""
-        while (said := self._connection.receive()) is not None and not self._leaving.is_set():
-            match said:
-                case Welcome(measure=False):
-                    self._say_growth()
-                    self._let_go()
-                case Turn():
-                    self._take_turn()
-                case JobRefused(reason=reason):
-                    self._print(f"job {self.settings.name} was refused: {reason}")
-                    native.refuse_launches(f"neaptide: job {self.settings.name} was refused: {reason}")
-                    self._connection.close()
-                    return False
-        self._connection.close()
-        return not self._leaving.is_set()
+    def handle(self, message: FromDaemon) -> None:
+        """Do what the daemon says."""
+        match message:
+            case Welcome(measure=False):
+                self._send_growth()
+                self._release()
+            case Turn():
+                with self._sending:
+                    self._turn = True
+                    if self._trace is not None:
+                        self._send(Profiled(self._trace, self._measured_iterations))
+                        self._send_growth()
+                self._release()
+            case JobRefused(reason=reason):
+                self.refused = True
+                problem = f"neaptide: job {self.settings.name} was refused: {reason}"
+                print(problem, file=sys.stderr, flush=True)
+                self._agent.refuse_launches(problem)
 
-    def _take_turn(self) -> None:
-        with self._saying:
-            self._turn = True
-            if self._trace is not None:
-                self._connection.send(Profiled(self._trace, self._measured))
-                self._say_growth()
-        self._let_go()
+    def lost(self) -> None:
+        """There is no daemon: go on without one. Called again as long as there is none."""
+        self._turn = False
+        self._agent.run_without_daemon()
+        self._release()
 
-    def _say_profiled(self, trace: bytes, measured: int) -> None:
-        with self._saying:
-            self._trace, self._measured = trace, measured
+    def _send_profiled(self, trace: bytes, iterations: int) -> None:
+        with self._sending:
+            self._trace, self._measured_iterations = trace, iterations
             if self._turn:
-                self._connection.send(Profiled(trace, measured))
+                self._send(Profiled(trace, iterations))
 
-    def _let_go(self) -> None:
-        """Open the gate once: later it is closed only while the job's memory is away, and must stay so."""
+    def _send_growth(self) -> None:
+        """Tell the daemon, which has only the trace."""
+        if self._growth is not None and self._growth.grown:
+            self._send(Grew(self._growth.peak_bytes))
+
+    def _send(self, message: Message) -> None:
+        """Send now, if there is a daemon. A small message that it has no room for ends the connection."""
+        self._agent.send(frame(message))
+
+    def _release(self) -> None:
+        """Open the gate once: later it is closed only while the job's memory is on the host, and must stay so."""
         if self._holds:
             self._holds = False
-            native.open_launch_gate()
-
-    def _go_on_alone(self) -> None:
-        """Nobody permits anything any more."""
-        self._turn = False
-        native.set_permit(self._slot, _ALL)
-        native.set_heavy_open(self._slot, True)
-        native.set_slot_cap(self._slot, _ALL)
-        native.set_ceiling(self._slot, _NO_CEILING)
-
-    @staticmethod
-    def _print(line: str) -> None:
-        print(f"neaptide: {line}", file=sys.stderr, flush=True)
+            self._agent.release_launches()

@@ -1,81 +1,114 @@
-"""A job's line to the daemon. Nobody in the job ever waits for a daemon that does not read.
+"""Carries a client's messages: one thread that connects to the daemon, receives, and connects again when it is gone.
 
-What is said of the device goes out when the device has passed it, from the device's own thread (soft/csrc/reporter.h):
-a second thread of the interpreter would cost a training loop half a millisecond for every message.
+What the client sends goes through the device, which reports when it has passed something; a second thread of the
+interpreter would cost a training loop half a millisecond for every message.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
-from collections.abc import Callable
+import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
-from neaptide.core.traces.trace import Phase
-from neaptide.devices.soft import native
+from neaptide.devices.interface import DeviceAgent
+from neaptide.live.job.client import Client
 from neaptide.live.protocol.framing import frame, receive_from_daemon
-from neaptide.live.protocol.messages import (
-    FromDaemon,
-    Hello,
-    IterationEnded,
-    Message,
-    PhaseEnded,
-    ProtocolError,
-)
+from neaptide.live.protocol.messages import FromDaemon, ProtocolError
 
-_SMALL_BYTES = 1 << 14
+_LOOK_SECONDS = 0.1
+_RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 30  # for a large message
-_FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
-# The device puts the time that an iteration took in the place of this, which is encoded in eight bytes at the end.
-_DURATION_NS = 2**62
 
 
 class Connection:
-    """One connection after the other; several threads may send, one connects and receives."""
+    """One connection after the other, from the first launch of the process to `leave`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, client: Client, agent: DeviceAgent, path: Path) -> None:
+        self._client = client
+        self._agent = agent
+        self._path = path
+        self._pid = os.getpid()
         self._socket: socket.socket | None = None
-        self._reporter = native.Reporter()
+        self._leaving = threading.Event()
+        self._launched = False  # the program uses the device
+        self._thread = threading.Thread(target=self._run, name="neaptide-connection", daemon=True)
+        client.hang_up = self.hang_up
 
-    def connect(self, hello: Callable[[int], Hello]) -> bool:
-        """Whether the daemon answers; `hello` is given how many iterations the device has passed."""
+    def start(self) -> None:
+        """Begin: from here on the first launch waits for the daemon."""
+        self._client.hold()
+        self._thread.start()
+
+    def leave(self) -> None:
+        """End: have everything that was launched reported, and say goodbye."""
+        if os.getpid() != self._pid or self._leaving.is_set():
+            return
+        self._leaving.set()
+        self._client.leave()
+        if not self._launched:
+            self._thread.join()  # it looks at the device, which is stopped next
+
+    def hang_up(self) -> None:
+        """End the connection; the thread that receives notices, and closes it."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def forget_after_fork(self) -> None:
+        """In a forked child, which cannot use the device: close the socket without ending the parent's connection."""
+        self._agent.forget_after_fork()
+        self._close()
+
+    def _run(self) -> None:
+        while not self._agent.wait_for_held_launch(_LOOK_SECONDS):
+            if self._leaving.is_set():
+                return
+        self._launched = True
+        warned = False
+        while not self._leaving.is_set():
+            if self._connect():
+                self._receive()
+                if self._client.refused or self._leaving.is_set():
+                    return
+            elif not warned:
+                warned = True
+                line = f"neaptide: no daemon at {self._path}; the job runs without one until there is"
+                print(line, file=sys.stderr, flush=True)
+            self._client.lost()
+            self._leaving.wait(_RETRY_SECONDS)
+
+    def _connect(self) -> bool:
+        """Whether there is a daemon, which has been sent Hello."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             line.settimeout(_CONNECT_SECONDS)
-            line.connect(str(self.path))
+            line.connect(str(self._path))
             line.settimeout(None)
             line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", _SEND_SECONDS, 0))
-            ended = self._reporter.ended()
-            line.sendall(frame(hello(ended)), socket.MSG_NOSIGNAL)
+            ended = self._agent.iterations_ended()
+            line.sendall(frame(self._client.hello(ended)), socket.MSG_NOSIGNAL)
         except OSError:
             line.close()
             return False
         self._socket = line
-        self._reporter.connect(line.fileno(), ended)
+        self._agent.connect_reports(line.fileno(), ended)
         return True
 
-    def send(self, message: Message) -> None:
-        """Send now, if there is somebody. A small message that the daemon has no room for ends the connection."""
-        data = frame(message)
-        self._reporter.send(data, len(data) > _SMALL_BYTES)
+    def _receive(self) -> None:
+        """Handle messages until the daemon is gone or says what nobody understands."""
+        while not self._client.refused and (message := self._next_message()) is not None:
+            if self._leaving.is_set():
+                break
+            self._client.handle(message)
+        self._agent.disconnect_reports()
+        self._close()
 
-    def send_after_the_device(self, message: Message) -> None:
-        """Send when the device has done what was launched."""
-        self._reporter.send_on_stream(frame(message))
-
-    def forward_ends(self) -> None:
-        """The forward pass was launched: to be reported when the device has passed it."""
-        self._reporter.send_on_stream(_FORWARD_ENDED)
-
-    def iteration_ends(self, index: int, size: float, began_ns: int) -> None:
-        """The same for the whole iteration, which was permitted at `began_ns`."""
-        self._reporter.end_on_stream(frame(IterationEnded(index, size, _DURATION_NS)), index, began_ns)
-
-    def receive(self) -> FromDaemon | None:
-        """What the daemon says next; None when it is gone or says what nobody understands."""
+    def _next_message(self) -> FromDaemon | None:
         line = self._socket
         if line is None:
             return None
@@ -84,22 +117,7 @@ class Connection:
         except (OSError, ProtocolError):
             return None
 
-    def hang_up(self) -> None:
-        """End the connection; the thread that receives notices, and closes it."""
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._reporter.disconnect()
-        line, self._socket = self._socket, None
-        if line is not None:
-            line.close()
-
-    def forget(self) -> None:
-        """In a forked child: let go of the line without ending it for the parent."""
-        self._reporter.forget()
+    def _close(self) -> None:
         line, self._socket = self._socket, None
         if line is not None:
             line.close()

@@ -1,6 +1,6 @@
-"""Measures a job's first iterations, while it runs them, and makes the trace that the daemon plans with.
+"""Measures a job's first iterations while it runs them, and makes the trace that the daemon plans with.
 
-It changes no number: the recorder only looks, and no random number is drawn.
+It changes no result of the program: the recorder only observes, and draws no random number.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from neaptide.capture.recording.cutting import Where
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.session import CLOSING, SETTLING, CaptureError, Session
-from neaptide.core.traces.curve import Integers
-from neaptide.core.traces.trace import Trace
-from neaptide.core.traces.trace_format import encode
-from neaptide.devices.soft import torch_module as face
+from neaptide.devices.interface import DeviceAgent
+from neaptide.live.job.measurer import Measured
 
 _RECORDED = 1
 _TIMED = 2  # pairs of iterations
@@ -32,23 +30,20 @@ _RESTARTS = 3
 
 
 class FirstIterations:
-    """Is told of every iteration that begins, until it has a trace."""
+    """A Measurer with capture's recorder and the device's own log of its kernels."""
 
-    def __init__(self) -> None:
-        self._device = torch.device("soft")  # which reads as `cuda` where that name means it
+    def __init__(self, agent: DeviceAgent) -> None:
+        self._agent = agent
+        self._device = torch.device(agent.device_type)
         self._session: Session | None = None
         self._watching = ExitStack()
         self._advances = 0
         self._untrained = 0
         self._restarts = 0
         self._outdated = False
-        self.op_of_kernel: Integers | None = None
-        """Of the trace, for each kernel that an iteration launches."""
-        self.begun = 0
-        """Iterations that began meanwhile, measured or not; evaluations are not counted."""
+        self._begun = 0  # iterations, measured or not, without evaluations
 
-    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> bytes | None:
-        """An iteration begins; the trace, encoded, once there is one. `name` is asked for then."""
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:
         if self._outdated:
             self.stop()
         if serving and trained and self._advances < _ITERATIONS:  # an evaluation came in between
@@ -59,22 +54,20 @@ class FirstIterations:
         if not serving and not trained:
             self._untrained += 1
             if self._untrained <= _CALLS_BEFORE_A_STEP:
-                self.begun += 1
+                self._begun += 1
                 return None
         if self._advance():
-            self.begun += 1
+            self._begun += 1
             return None
-        found = self._trace(name())
+        measured = self._measured(name())
         self.stop()
-        return None if found is None else encode(found)
+        return measured
 
     def change(self) -> None:
-        """An optimizer has made its first step: all before was one iteration, and those after it are measured."""
-        self._outdated = True  # this is told inside an optimizer's hook, where no hook can be removed
-        self.begun = 1
+        self._outdated = True  # this is called inside an optimizer's hook, where no hook can be removed
+        self._begun = 1
 
     def stop(self) -> None:
-        """Measure no more, wherever it is; what was seen is forgotten, and the next iteration begins anew."""
         self._watching.close()
         if self._session is not None:
             self._session.close()
@@ -82,7 +75,7 @@ class FirstIterations:
 
     def _advance(self) -> bool:
         if self._session is None:
-            self._session = Session(self._device, recorded=_RECORDED, timed=_TIMED, kernels=face)
+            self._session = Session(self._device, recorded=_RECORDED, timed=_TIMED, kernels=self._agent)
             self._watching.enter_context(watching(_Informer(self._session.recorder)))
         going_on = self._session.advance()
         self._advances += 1
@@ -90,16 +83,21 @@ class FirstIterations:
             self._watching.close()
         return going_on
 
-    def _trace(self, name: str) -> Trace | None:
+    def _measured(self, name: str) -> Measured | None:
         assert self._session is not None
-        sms = face.get_device_properties().multi_processor_count
-        where = Where(name=name, device="soft", sms=sms, batch=0, estimated=False, asynchronous=True)
+        where = Where(
+            name=name,
+            device=self._agent.spec_name,
+            sms=self._agent.sms,
+            batch=0,
+            estimated=False,
+            asynchronous=True,
+        )
         try:
             trace = self._session.trace(where)
-            self.op_of_kernel = self._session.op_of_kernel
-            return trace
         except CaptureError:  # nothing ran on the device
             return None
+        return Measured(trace, self._begun, self._session.op_of_kernel)
 
 
 class _Informer:

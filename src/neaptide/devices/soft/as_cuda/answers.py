@@ -139,7 +139,7 @@ def _call(function: Callable[[], Any], **_: Any) -> None:
 
 def answers() -> dict[str, Any]:
     """By name, everything that torch.cuda is given."""
-    given = {name: getattr(face, name) for name in face.__all__}
+    given = {name: getattr(face, name) for name in face.__all__ if hasattr(torch.cuda, name)}
     given |= {name: getattr(streams, name) for name in ("Event", "Stream", "StreamContext", "stream", "set_stream")}
     given |= {
         "current_stream": streams.current_stream,
@@ -180,6 +180,7 @@ def answers() -> dict[str, Any]:
         "_lazy_call": _call,
         "_initialized": True,
         "_is_in_bad_fork": face._is_in_bad_fork,
+        "neaptide_device": face.neaptide_device,  # type: ignore[attr-defined]
         "_exchange_device": _answer(0),
         "_maybe_exchange_device": _answer(0),
     }

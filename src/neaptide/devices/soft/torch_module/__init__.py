@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from neaptide.devices.interface import KernelRecord
 from neaptide.devices.soft.extension import native
-from neaptide.devices.soft.torch_module.kernel_log import KernelRecord, dropped_kernels, kernel_log, log_kernels
+from neaptide.devices.soft.torch_module.kernel_log import dropped_kernels, kernel_log, log_kernels
 from neaptide.devices.soft.torch_module.launching import (
     begin_iteration,
     close_execution_gate,

@@ -1,0 +1,32 @@
+"""What measures a job's first iterations, as the client asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A job's iteration, as it was measured."""
+
+    trace: Trace
+    iterations: int  # done meanwhile, measured or not; evaluations are not counted
+    op_of_kernel: Integers | None = None  # for each kernel that an iteration launches, the op that it belongs to
+
+
+class Measurer(Protocol):
+    """Is told of every iteration that begins, until it has a trace. Called on the program's own thread."""
+
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:
+        """An iteration begins; what was measured, once it is complete. `name` gives the trace's name then."""
+
+    def change(self) -> None:
+        """An optimizer has made its first step: everything before was one iteration; measure those after it."""
+
+    def stop(self) -> None:
+        """Stop measuring, forget what was seen, and start again with the next iteration."""
