@@ -21,7 +21,7 @@ from neaptide import models
 from neaptide.capture import estimated
 from neaptide.core.traces.columns import Flags, Floats
 from neaptide.core.traces.trace import LIGHT_FILL, Trace
-from neaptide.reporting.figures.profile import STYLE
+from neaptide.reporting.figures.files import STYLE
 from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Contention
 from neaptide.simulation.contention import demands_of

@@ -8,11 +8,10 @@ from neaptide.core.control.actions import Admit, Start
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.events import BudgetChanged, IterationEnded, JobArrived, JobEnded, JobFailed, JobStalled
 from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import JobFacts
 from neaptide.core.units import GIB
-from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reporting.logs.comparison import Row, SimulatedRun
 from neaptide.reporting.logs.metrics import measure
-from neaptide.reporting.logs.records import JobFacts
-from neaptide.reporting.terminal.comparison import Row
 from neaptide.simulation import MemorySeries, Outcome
 
 MS = 1_000_000
@@ -68,7 +67,7 @@ def outcome(policy: str = "temporal", entries: tuple[Entry, ...] = ENTRIES) -> O
     )
 
 
-def panel(policy: str = "temporal", against: float = 0.5) -> Panel:
+def simulated_run(policy: str = "temporal", against: float = 0.5) -> SimulatedRun:
     run = outcome(policy)
     metrics = measure(run.entries, JOBS, run.end_ns)
-    return Panel(run, Row(policy, metrics, against, run.peak_bytes, run.over_budget_bytes))
+    return SimulatedRun(run, Row(policy, metrics, against, run.peak_bytes, run.over_budget_bytes))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from neaptide.core.control.events import IterationEnded
 from neaptide.core.control.job import Job
 from neaptide.core.traces.profile import Profile
-from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reporting.logs.comparison import SimulatedRun
 from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
@@ -34,7 +34,7 @@ class PairResult:
     peaks_bytes: int  # of both together
     budget_bytes: int
     progress: dict[str, tuple[float, float]]  # by policy, of each job
-    panels: Sequence[Panel]
+    runs: Sequence[SimulatedRun]
 
     def throughput(self, policy: str) -> float:
         return sum(self.progress[policy]) / sum(self.progress["temporal"])
@@ -71,30 +71,30 @@ def run_pair(
         for title, each in zip(titles, members, strict=True)
     ]
     until_ns = ROUNDS * (first.solo_ns + second.solo_ns)
-    panels = compare(submissions, laboratory.device, budget, policies(*names), until_ns=until_ns)
+    runs = compare(submissions, laboratory.device, budget, policies(*names), until_ns=until_ns)
     return PairResult(
         members=members,
         utilisations=(first.utilisation, second.utilisation),
         peaks_bytes=first.peak_bytes + second.peak_bytes,
         budget_bytes=budget,
         progress={
-            panel.row.policy: (
-                _progress(panel, titles[0], first.solo_ns),
-                _progress(panel, titles[1], second.solo_ns),
+            run.row.policy: (
+                _progress(run, titles[0], first.solo_ns),
+                _progress(run, titles[1], second.solo_ns),
             )
-            for panel in panels
+            for run in runs
         },
-        panels=panels if keep else (),
+        runs=runs if keep else (),
     )
 
 
-def _progress(panel: Panel, job: str, solo_ns: int) -> float:
+def _progress(run: SimulatedRun, job: str, solo_ns: int) -> float:
     """A job's work per unit of time between the ends of its first and its last iteration.
 
     A job that ended fewer than two counts as having done one, so that nothing is infinitely slow.
     """
-    entries = panel.outcome.entries
+    entries = run.outcome.entries
     ends = [entry.at_ns for entry in entries if isinstance(entry, IterationEnded) and entry.job == job]
     if len(ends) < 2:
-        return solo_ns / panel.outcome.end_ns
+        return solo_ns / run.outcome.end_ns
     return (len(ends) - 1) * solo_ns / (ends[-1] - ends[0])

@@ -13,10 +13,10 @@ from neaptide.core.control.actions import Admit
 from neaptide.core.control.controller import Decided, Entry
 from neaptide.core.control.events import JobEnded
 from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.log_format import facts_of
 from neaptide.core.traces.columns import Labels, Lists
 from neaptide.core.traces.trace import Kind, Tensors, Trace
 from neaptide.core.units import format_bytes, format_seconds
-from neaptide.reporting.logs.records import facts_of
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.reproductions.result import Beside, Column, Goal, Table, percent, times
@@ -142,14 +142,14 @@ def _serve(laboratory: Laboratory, bytes_of: str, traces: Sequence[Trace]) -> Se
     memory_bytes = laboratory.device.memory_bytes
     facts = facts_of(each.job for each in submissions)
     with progress("simulating instances that serve") as on_progress:
-        panels = compare(submissions, laboratory.device, memory_bytes, policies(*POLICIES), on_progress=on_progress)
+        runs = compare(submissions, laboratory.device, memory_bytes, policies(*POLICIES), on_progress=on_progress)
     rows = []
-    for panel in panels:
-        latencies = [latency for record in panel.row.metrics.jobs for latency in record.latencies_ns]
+    for run in runs:
+        latencies = [latency for record in run.row.metrics.jobs for latency in record.latencies_ns]
         mean_ns = sum(latencies) / len(latencies) if latencies else None
         answered = len(latencies) / (REQUESTS * len(submissions))
-        resident = _resident(panel.outcome.entries)
-        rows.append(Instances(panel.row.policy, resident, answered, mean_ns, panel.row.peak_bytes))
+        resident = _resident(run.outcome.entries)
+        rows.append(Instances(run.row.policy, resident, answered, mean_ns, run.row.peak_bytes))
     return Serving(
         bytes_of,
         len(submissions),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from neaptide.core.control.log_format import facts_of
 from neaptide.core.control.policy import Policy
 from neaptide.core.device import DeviceSpec
-from neaptide.reporting.figures.shared_memory import Panel
+from neaptide.reporting.logs.comparison import Row, SimulatedRun
 from neaptide.reporting.logs.metrics import measure
-from neaptide.reporting.logs.records import facts_of
-from neaptide.reporting.terminal.comparison import Row
 from neaptide.reporting.terminal.failure import policy_failures
 from neaptide.reporting.terminal.progress import OnProgress
 from neaptide.simulation import Submission, simulate
@@ -24,18 +23,18 @@ def compare(
     budget_changes: Sequence[tuple[int, int]] = (),
     until_ns: int | None = None,
     on_progress: OnProgress = lambda *_: None,
-) -> list[Panel]:
+) -> list[SimulatedRun]:
     """Run the jobs once under each policy."""
     facts = facts_of(submission.job for submission in submissions)
-    panels: list[Panel] = []
+    runs: list[SimulatedRun] = []
     for policy in policies:
-        on_progress(len(panels), len(policies))
+        on_progress(len(runs), len(policies))
         with policy_failures(policy.name):
             outcome = simulate(
                 submissions, device, budget_bytes, policy, budget_changes=budget_changes, until_ns=until_ns
             )
         metrics = measure(outcome.entries, facts, outcome.end_ns)
-        against = panels[0].row.metrics.throughput if panels else metrics.throughput
+        against = runs[0].row.metrics.throughput if runs else metrics.throughput
         row = Row(policy.name, metrics, against, outcome.peak_bytes, outcome.over_budget_bytes)
-        panels.append(Panel(outcome, row))
-    return panels
+        runs.append(SimulatedRun(outcome, row))
+    return runs

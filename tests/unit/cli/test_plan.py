@@ -42,7 +42,7 @@ def test_a_budget_that_no_planner_meets_is_an_exit_code_and_says_how_low_each_ge
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", str(saved), "--device", "K40", "--budget", "1MiB", "--planner", "superneurons"]) == 1
-    assert "superneurons cannot: it reaches" in capsys.readouterr().out
+    assert "superneurons cannot meet the budget: it reaches" in capsys.readouterr().out
 
 
 def test_the_frontier_is_drawn(saved: Path, tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from rich.console import Console
 from builders import training_trace
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.units import GIB
-from neaptide.reporting.logs.alike import alike, common_name
-from neaptide.reporting.terminal.comparison import Row, comparison_values, format_share, print_comparison
+from neaptide.reporting.formats import format_share
+from neaptide.reporting.logs.comparison import Row, comparison_values
+from neaptide.reporting.logs.copies import common_name, group_copies
+from neaptide.reporting.terminal.comparison import print_comparison
 from neaptide.reporting.terminal.workload import workload_table
 from neaptide.simulation import Submission
-from outcomes import JOBS, job, panel
+from outcomes import JOBS, job, simulated_run
 
 
 def printed(rows: list[Row], width: int = 100, colours: bool = False) -> str:
@@ -30,14 +32,14 @@ def printed(rows: list[Row], width: int = 100, colours: bool = False) -> str:
 
 
 def test_a_row_per_policy_with_throughput_against_temporal() -> None:
-    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     lines = [line.split() for line in printed(rows).splitlines()]
     assert lines[1][0] == "policy"
     assert [line[:2] for line in lines[2:4]] == [["temporal", "1.00x"], ["zico", "2.00x"]]
 
 
 def test_a_column_that_says_nothing_is_left_out() -> None:
-    text = printed([panel().row])
+    text = printed([simulated_run().row])
     assert "stalls" in text
     assert "SLO" not in text
     assert "evic-" not in text
@@ -45,17 +47,17 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 
 
 def test_failures_are_told() -> None:
-    assert "temporal: job b failed: out of memory" in printed([panel().row])
+    assert "temporal: job b failed: out of memory" in printed([simulated_run().row])
 
 
 def test_what_a_lowered_budget_does_is_explained() -> None:
-    row = panel().row
-    assert "what was held when it was lowered counts as over budget" in printed([row])
+    row = simulated_run().row
+    assert "memory that jobs held then counts as over budget" in printed([row])
     assert "lowered" not in printed([replace(row, metrics=replace(row.metrics, budget_changes=0))])
 
 
 def test_the_best_value_stands_out_and_so_does_an_excess() -> None:
-    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     text = printed(rows, colours=True)
     assert re.search(r"\x1b\[32m *2\.00x", text)
     assert not re.search(r"\x1b\[32m *1\.00x", text)
@@ -64,7 +66,7 @@ def test_the_best_value_stands_out_and_so_does_an_excess() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_narrow_terminal_gets_several_tables_and_loses_nothing(width: int) -> None:
-    rows = [panel("temporal", 0.5).row, panel("zico", 0.25).row]
+    rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     wide, narrow = printed(rows, 200), printed(rows, width)
     assert max(map(len, narrow.splitlines()[:-1])) <= width
     assert "…" not in narrow
@@ -81,7 +83,7 @@ def test_a_share_is_only_whole_when_nothing_is_missing() -> None:
 
 
 def test_a_program_gets_every_number() -> None:
-    (values,) = comparison_values([panel("temporal", 0.25).row])
+    (values,) = comparison_values([simulated_run("temporal", 0.25).row])
     assert (values["policy"], values["throughput"], values["normalised_progress"]) == ("temporal", 2.0, 0.5)
     assert (values["peak_bytes"], values["over_budget_bytes"], values["refused"]) == (5 * GIB, GIB, 1)
     assert [(each["name"], each["done"], each["failure"]) for each in values["jobs"]] == [
@@ -90,10 +92,10 @@ def test_a_program_gets_every_number() -> None:
     ]
 
 
-def test_jobs_that_do_the_same_are_alike() -> None:
+def test_jobs_that_do_the_same_are_group_copies() -> None:
     jobs = [job("a-1"), job("b", solo_ns=5), job("a-2")]
-    assert alike(jobs) == [[0, 2], [1]]
-    assert alike([JOBS[0], job("a", JobKind.INFERENCE)]) == [[0], [1]]
+    assert group_copies(jobs) == [[0, 2], [1]]
+    assert group_copies([JOBS[0], job("a", JobKind.INFERENCE)]) == [[0], [1]]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from builders import Op, make_trace, training_trace
 from neaptide.core.traces.trace import Phase
-from neaptide.reporting.figures.profile import draw_profile, save_figure
+from neaptide.reporting.figures.profile import draw_profile, save_profile
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89PNG"}
 
@@ -17,7 +17,7 @@ STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89P
 @pytest.mark.parametrize("suffix", STARTS)
 def test_each_format_is_written(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"tide{suffix}"
-    save_figure(training_trace(), path)
+    save_profile(training_trace(), path)
     assert path.read_bytes().startswith(STARTS[suffix])
 
 
@@ -25,13 +25,13 @@ def test_each_format_is_written(suffix: str, tmp_path: Path) -> None:
 def test_the_same_trace_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
     for path in paths:
-        save_figure(training_trace(), path)
+        save_profile(training_trace(), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf, not 'tide\.gif'"):
-        save_figure(training_trace(), tmp_path / "tide.gif")
+        save_profile(training_trace(), tmp_path / "tide.gif")
 
 
 def words_of(figure: Figure) -> list[str]:
@@ -66,4 +66,4 @@ def test_many_short_phases_are_drawn_without_names() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e5])
 def test_any_length_can_be_drawn(seconds: float, tmp_path: Path) -> None:
-    save_figure(make_trace([Op(seconds=seconds)]), tmp_path / "x.png")
+    save_profile(make_trace([Op(seconds=seconds)]), tmp_path / "x.png")

@@ -138,7 +138,7 @@ def test_the_page_shows_throughput_waiting_failures_and_events(run: LiveRun) -> 
     assert "a 1 100 100 100% well" in text  # iterations, alone, here, share
     assert "b ended with exit code 1 Traceback OutOfMemoryError: <b> & more" in text
     assert "0.006 a waits for memory inside an iteration" in text
-    assert "10 entries in all" in text
+    assert "The whole log, 10 entries, is events.jsonl" in text
 
 
 def test_jobs_are_stacked_and_the_budget_is_a_line(run: LiveRun) -> None:

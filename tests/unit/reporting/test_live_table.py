@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.formats import format_duration
 from neaptide.reporting.terminal.live_display import LiveDisplay
 from neaptide.reporting.terminal.live_lines import LiveLines
-from neaptide.reporting.terminal.live_table import LiveTable, format_duration
+from neaptide.reporting.terminal.live_table import LiveTable
 from statuses import job_status, status
 
 MEASURED_YET = {"solo_seconds": 0.0, "iterations_done": 0, "iterations_per_second": 0.0, "needs_bytes": 0}

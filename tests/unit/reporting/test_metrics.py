@@ -18,9 +18,9 @@ from neaptide.core.control.events import (
     Woken,
 )
 from neaptide.core.control.job import Job, JobKind
+from neaptide.core.control.log_format import JobFacts, facts_of
 from neaptide.core.traces.profile import Profile
 from neaptide.reporting.logs.metrics import Metrics, jain, measure, percentile
-from neaptide.reporting.logs.records import JobFacts, facts_of
 
 
 def training(name: str, iterations: int | None = 2, solo_ns: int = 10) -> JobFacts:

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from neaptide.core.control.events import IterationEnded, JobArrived
 from neaptide.core.units import GIB
 from neaptide.reporting.figures.colours import COLOURS
-from neaptide.reporting.figures.shared_memory import Panel, draw_shared_memory, save_shared_memory
+from neaptide.reporting.figures.shared_memory import draw_shared_memory, save_shared_memory
+from neaptide.reporting.figures.windows import Window, budget_over_time, close_up, level_at, sample
+from neaptide.reporting.logs.comparison import SimulatedRun
 from neaptide.reporting.logs.metrics import measure
-from neaptide.reporting.logs.windows import Window, budgets, close_up, level_at, sample
-from outcomes import ENTRIES, MS, job, outcome, panel, series
+from outcomes import ENTRIES, MS, job, outcome, series, simulated_run
 
 
 def stair_tops(figure: Figure) -> list[float]:
@@ -24,7 +25,7 @@ def stair_tops(figure: Figure) -> list[float]:
 
 
 def test_jobs_are_stacked_under_the_budget_and_what_exceeds_it_stands_out() -> None:
-    figure = draw_shared_memory([panel()], "two")
+    figure = draw_shared_memory([simulated_run()], "two")
     bottom, top, over, budget = stair_tops(figure)
     assert (bottom, top, over, budget) == (3.0, 5.0, 5.0, 5.0)
     lower, upper = (patch.get_data() for patch in figure.axes[0].patches[:2])
@@ -34,7 +35,7 @@ def test_jobs_are_stacked_under_the_budget_and_what_exceeds_it_stands_out() -> N
 
 
 def test_a_panel_for_each_policy_on_the_same_axes() -> None:
-    figure = draw_shared_memory([panel("temporal"), panel("zico", against=0.25)], "two: V100")
+    figure = draw_shared_memory([simulated_run("temporal"), simulated_run("zico", against=0.25)], "two: V100")
     first, second = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["temporal", "zico"]
     assert first.get_title(loc="right") == "peak 5.00 GiB, 1.00 GiB over"
@@ -48,15 +49,15 @@ def test_a_panel_for_each_policy_on_the_same_axes() -> None:
 def test_the_same_run_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
     for path in paths:
-        save_shared_memory([panel()], "two", path)
+        save_shared_memory([simulated_run()], "two", path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def busy(iterations: int) -> Panel:
+def busy(iterations: int) -> SimulatedRun:
     entries = (JobArrived(0, "a"), *(IterationEnded(10 * MS * i, "a", 10 * MS) for i in range(1, iterations + 1)))
     run = replace(outcome("temporal", entries), end_ns=10 * MS * iterations)
     metrics = measure(entries, [job("a", iterations=None)], run.end_ns)
-    return Panel(run, replace(panel().row, metrics=metrics))
+    return SimulatedRun(run, replace(simulated_run().row, metrics=metrics))
 
 
 def test_a_long_run_gets_a_close_up() -> None:
@@ -81,8 +82,8 @@ def test_copies_share_a_colour_where_jobs_are_many() -> None:
     jobs = [*(job(f"small-{i}") for i in range(1, 12)), job("large", solo_ns=7)]
     run = outcome()
     run = replace(run, memory={each.name: run.total for each in jobs}, entries=())
-    row = replace(panel().row, metrics=measure([], jobs, run.end_ns))
-    figure = draw_shared_memory([Panel(run, row)], "many")
+    row = replace(simulated_run().row, metrics=measure([], jobs, run.end_ns))
+    figure = draw_shared_memory([SimulatedRun(run, row)], "many")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["11 x small", "large", "budget"]
     drawn = [patch.get_facecolor() for patch in figure.axes[0].patches[:12]]
     assert drawn[0] == drawn[2] != drawn[1]
@@ -102,5 +103,5 @@ def test_nothing_is_held_before_the_first_change() -> None:
 
 
 def test_the_budget_holds_from_the_start_until_it_is_changed() -> None:
-    times, amounts = budgets(5 * GIB, ENTRIES)
-    assert (times.tolist(), amounts.tolist()) == ([0, 8 * MS], [5 * GIB, 4 * GIB])
+    budget = budget_over_time(5 * GIB, ENTRIES)
+    assert (budget.at_ns.tolist(), budget.held_bytes.tolist()) == ([0, 8 * MS], [5 * GIB, 4 * GIB])

@@ -14,7 +14,8 @@ from neaptide.scenarios.target import kind_of
 if TYPE_CHECKING:  # a command's help needs none of these
     from neaptide.core.device import DeviceSpec
     from neaptide.core.traces.trace import Trace
-    from neaptide.reporting.figures.plans import Attempt
+    from neaptide.planning.apply import Summary
+    from neaptide.reporting.terminal.plan_table import Attempt
 
 # Shares of the ephemeral bytes at which a frontier is drawn.
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
@@ -46,16 +47,16 @@ def plan(
     """Show what it costs to run one iteration in less memory: swapping, recomputing and compressing tensors."""
     from neaptide.cli import console
     from neaptide.planning.analysis.bounds import lower_bound
-    from neaptide.reporting.figures.plans import attempt_values, print_attempts
+    from neaptide.reporting.terminal.plan_table import attempt_values, print_attempts
     from neaptide.reporting.terminal.progress import progress
     from neaptide.scenarios import sources
 
     if target is None:
         raise ValueError(f"name a model or a trace file; the models are {sources.zoo_names()}")
     if figure is not None:
-        from neaptide.reporting.figures.profile import check_name
+        from neaptide.reporting.figures.files import check_figure_name
 
-        check_name(figure)
+        check_figure_name(figure)
     names = _planners(planner)
     options = sources.ModelOptions(batch=batch, device=device, scale=scale)
     trace, spec = _trace(target, options)
@@ -134,7 +135,7 @@ def _attempt(trace: Trace, name: str, budget_bytes: int, spec: DeviceSpec) -> At
     from neaptide.planning.apply import summary_of
     from neaptide.planning.plan import CannotFitError
     from neaptide.planning.planners import PLANNERS
-    from neaptide.reporting.figures.plans import Attempt
+    from neaptide.reporting.terminal.plan_table import Attempt
 
     started = perf_counter()
     try:
@@ -155,7 +156,7 @@ def _write(
 ) -> list[str]:
     from neaptide.capture.files import save
     from neaptide.planning.apply import apply
-    from neaptide.reporting.figures.plans import save_frontier
+    from neaptide.reporting.figures.frontier import save_frontier
     from neaptide.reporting.terminal.progress import progress
 
     written = []
@@ -166,12 +167,13 @@ def _write(
         save(apply(trace, fastest.plan, spec), output)
         written.append(f"the trace under {fastest.planner}'s plan written to {output}")
     if figure is not None:
-        lines: dict[str, list[Attempt]] = {}
+        found: dict[str, list[Summary]] = {}
         with progress("planning for the figure") as on_progress:
             for done, name in enumerate(names):
                 on_progress(done, len(names))
                 budgets = [trace.persistent_bytes + round(trace.ephemeral_bytes * share) for share in SHARES]
-                lines[name] = [_attempt(trace, name, budget, spec) for budget in budgets]
-        save_frontier(trace, lines, figure)
+                tried = [_attempt(trace, name, budget, spec).summary for budget in budgets]
+                found[name] = [summary for summary in tried if summary is not None]
+        save_frontier(trace, found, figure)
         written.append(f"figure written to {figure}")
     return written

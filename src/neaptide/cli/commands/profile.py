@@ -91,9 +91,9 @@ def _check_writable(output: Path | None, figure: Path | None) -> None:
     if output is not None and output.exists() and not _is_trace(output):
         raise ValueError(f"{output} exists and is not a trace: remove it first, or write to another file")
     if figure is not None:
-        from neaptide.reporting.figures.profile import check_name
+        from neaptide.reporting.figures.files import check_figure_name
 
-        check_name(figure)
+        check_figure_name(figure)
 
 
 def _is_trace(path: Path) -> bool:
@@ -107,14 +107,14 @@ def _show(trace: Trace, device: DeviceSpec | None, output: Path | None, figure: 
     """Write what is to be written, then print; so that a reader who leaves early loses nothing."""
     from neaptide.capture.files import save
     from neaptide.cli import console
-    from neaptide.reporting.terminal.summary import print_profile
+    from neaptide.reporting.terminal.profile_summary import print_profile
 
     if output is not None:
         save(trace, output)
     if figure is not None:
-        from neaptide.reporting.figures.profile import save_figure
+        from neaptide.reporting.figures.profile import save_profile
 
-        save_figure(trace, figure)
+        save_profile(trace, figure)
     out = console.stdout()
     print_profile(trace, out, device)
     if note:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a command's help needs none of these
     from rich.console import Console
 
     from neaptide.core.control.policy import Policy
-    from neaptide.reporting.figures.shared_memory import Panel
+    from neaptide.reporting.logs.comparison import SimulatedRun
     from neaptide.scenarios.file import Scenario
     from neaptide.simulation import Submission
 
@@ -48,11 +48,11 @@ def simulate(
     submissions = submissions_of(given, traces)
     out = console.stdout()
     _print_workload(given, submissions, traces.foreign(given.device), out)
-    panels = _run(given, submissions, policies)
-    written = _write(given, panels, figure, events, perfetto)
-    _print_results(panels, written, out)
+    runs = _run(given, submissions, policies)
+    written = _write(given, runs, figure, events, perfetto)
+    _print_results(runs, written, out)
     if json:
-        print(_json(given, panels))
+        print(_json(given, runs))
     return 0
 
 
@@ -64,9 +64,9 @@ def _check_writable(figure: Path | None, events: Path | None, perfetto: Path | N
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"cannot write {path}: there is no directory {path.parent}")
     if figure is not None:
-        from neaptide.reporting.figures.profile import check_name
+        from neaptide.reporting.figures.files import check_figure_name
 
-        check_name(figure)
+        check_figure_name(figure)
 
 
 def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
@@ -86,7 +86,7 @@ def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
     return [capped(policy, scenario.in_flight) for policy in by_name.values()]
 
 
-def _run(scenario: Scenario, submissions: Sequence[Submission], policies: Sequence[Policy]) -> list[Panel]:
+def _run(scenario: Scenario, submissions: Sequence[Submission], policies: Sequence[Policy]) -> list[SimulatedRun]:
     from neaptide.reporting.terminal.progress import progress
     from neaptide.scenarios.compare import compare
 
@@ -116,56 +116,57 @@ def _print_workload(scenario: Scenario, submissions: Sequence[Submission], notes
     out.print()
 
 
-def _print_results(panels: Sequence[Panel], written: Sequence[str], out: Console) -> None:
+def _print_results(runs: Sequence[SimulatedRun], written: Sequence[str], out: Console) -> None:
     from neaptide.reporting.terminal.comparison import print_comparison
 
-    print_comparison([panel.row for panel in panels], out)
+    print_comparison([run.row for run in runs], out)
     if written:
         out.print("\n" + "\n".join(written), soft_wrap=True)
 
 
 def _write(
-    scenario: Scenario, panels: Sequence[Panel], figure: Path | None, events: Path | None, perfetto: Path | None
+    scenario: Scenario, runs: Sequence[SimulatedRun], figure: Path | None, events: Path | None, perfetto: Path | None
 ) -> list[str]:
     """Write what is to be written; a line for each."""
+    from neaptide.core.control.log_format import Header
     from neaptide.core.units import format_bytes
     from neaptide.reporting.figures.shared_memory import save_shared_memory
-    from neaptide.reporting.logs.log_file import Header, write_log
+    from neaptide.reporting.logs.log_file import write_log
     from neaptide.reporting.pages.perfetto import write_perfetto
 
-    jobs = tuple(record.job for record in panels[0].row.metrics.jobs)
+    jobs = tuple(record.job for record in runs[0].row.metrics.jobs)
     written = []
     if figure is not None:
         name = scenario.name.removesuffix(".toml")
         title = f"{name}: {scenario.device.name}, budget {format_bytes(scenario.budget_bytes)}"
-        save_shared_memory(panels, title, figure)
+        save_shared_memory(runs, title, figure)
         written.append(f"figure written to {figure}")
     if events is not None:
-        runs = [
+        headers = [
             Header(
                 scenario=scenario.name,
-                policy=panel.row.policy,
+                policy=run.row.policy,
                 seed=scenario.seed,
                 device=scenario.device.name,
                 budget_bytes=scenario.budget_bytes,
-                end_ns=panel.outcome.end_ns,
+                end_ns=run.outcome.end_ns,
                 jobs=jobs,
             )
-            for panel in panels
+            for run in runs
         ]
-        write_log(events, [(header, panel.outcome.entries) for header, panel in zip(runs, panels, strict=True)])
+        write_log(events, [(header, run.outcome.entries) for header, run in zip(headers, runs, strict=True)])
         written.append(f"event log written to {events}")
     if perfetto is not None:
-        write_perfetto(perfetto, [(panel.outcome, jobs) for panel in panels])
+        write_perfetto(perfetto, [(run.outcome, jobs) for run in runs])
         written.append(f"trace written to {perfetto}; open it at https://ui.perfetto.dev")
     return written
 
 
-def _json(scenario: Scenario, panels: Sequence[Panel]) -> str:
+def _json(scenario: Scenario, runs: Sequence[SimulatedRun]) -> str:
     import msgspec
 
     from neaptide import __version__
-    from neaptide.reporting.terminal.comparison import comparison_values
+    from neaptide.reporting.logs.comparison import comparison_values
 
     report = {
         "scenario": scenario.name,
@@ -173,6 +174,6 @@ def _json(scenario: Scenario, panels: Sequence[Panel]) -> str:
         "budget_bytes": scenario.budget_bytes,
         "seed": scenario.seed,
         "version": __version__,
-        "policies": comparison_values([panel.row for panel in panels]),
+        "policies": comparison_values([run.row for run in runs]),
     }
     return msgspec.json.encode(report).decode()

@@ -1,4 +1,4 @@
-"""Figures for papers and pages, drawn with matplotlib, and the axes and colours that all drawings share.
+"""Figures for papers, drawn with matplotlib, and what all drawings share: axes, colours and the parts of a run to draw.
 
-Imports `reporting.logs`; terminal tables and pages take their axes and colours from here.
+Imports `reporting.logs`; `terminal` and `pages` take axes, colours and windows from here.
 """

@@ -1,4 +1,4 @@
-"""Round numbers for axes, in the units that people read."""
+"""Axes with round numbers, in units that people read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from neaptide.core.units import GIB, KIB, MIB, TIB
 _BYTES: Mapping[str, float] = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 _SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _ROUND = (1.0, 2.0, 2.5, 5.0)
-_ROUND_ROWS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # finer, so that the rows of a drawing are well used
+_ROUND_ROWS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # finer, so that few rows of a drawing stay empty
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Ticks at multiples of `step`, written in `name`, which is `unit` of what is measured."""
+    """Ticks at multiples of `step`. Labels count in `name`; one of these is `unit` bytes or seconds."""
 
     step: float
     unit: float
@@ -30,17 +30,17 @@ class Axis:
         return f"{value / self.unit:.6g}"
 
     def label(self, value: float) -> str:
-        """The value with its unit; zero needs none."""
+        """The value with its unit; zero has no unit."""
         return f"{self.number(value)} {self.name}" if value else "0"
 
 
 def byte_axis(limit: float, steps: int) -> Axis:
     """An axis of bytes with at most `steps` steps up to the limit."""
-    return _axis(max(limit, steps), steps, _BYTES, _ROUND)  # there is no half a byte
+    return _axis(max(limit, steps), steps, _BYTES, _ROUND)  # a step is at least one byte
 
 
 def byte_rows(limit: float, rows: int) -> Axis:
-    """An axis of bytes whose steps are the rows of a drawing: as many of `rows` as round numbers allow."""
+    """An axis of bytes for a drawing of at most `rows` rows: a row is one step, and as many as possible are used."""
     return _axis(max(limit, rows), rows, _BYTES, _ROUND_ROWS)
 
 

@@ -1,4 +1,4 @@
-"""The jobs' colours, in order, the same in figures, in reports and in the terminal."""
+"""The colours of jobs, the same in figures, on pages and in the terminal."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ LIMIT = "#a02020"  # the budget
 
 
 def colour_of(index: int) -> str:
-    """The colour of the n-th job; after the last the first comes again."""
+    """The colour of the job at this position; colours repeat if jobs are many."""
     return COLOURS[index % len(COLOURS)]

@@ -1,12 +1,10 @@
-"""A profile as a figure for a paper: what is held over the course of an iteration, stacked by kind."""
+"""A trace as a figure for a paper: the bytes held over the course of an iteration, stacked by kind of tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,6 +13,7 @@ from matplotlib.patches import Rectangle
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import format_bytes
 from neaptide.reporting.figures.axes import Axis, byte_axis, time_axis
+from neaptide.reporting.figures.files import save_figure
 from neaptide.reporting.figures.trace_timeline import (
     STACKING,
     PhaseSpan,
@@ -24,12 +23,11 @@ from neaptide.reporting.figures.trace_timeline import (
     start_seconds,
 )
 
-FORMATS = (".png", ".svg", ".pdf")
 _COLUMN_INCHES = (3.4, 2.35)  # one column of a two-column paper
-_STEPS = 600  # more cannot be told apart at that width
-_LEAST_PHASE = 0.004  # shorter stretches cannot be seen
-_LEAST_SHARE = 0.01  # of the peak; thinner layers cannot be seen either
-_LETTER_SHARE = 0.026  # of the plot's width
+_STEPS = 600  # a column of that width cannot show more
+_LEAST_PHASE = 0.004  # share of the iteration; a shorter phase cannot be seen
+_LEAST_SHARE = 0.01  # of the peak; a thinner layer cannot be seen
+_LETTER_SHARE = 0.026  # width of a letter, as a share of the plot's width
 _GREY = {Phase.FORWARD: "#c9c9c9", Phase.BACKWARD: "#8c8c8c", Phase.OPTIMIZER: "#4a4a4a", Phase.INFERENCE: "#c9c9c9"}
 _COLOUR = {
     Kind.PARAMETER: "#33506e",
@@ -40,41 +38,18 @@ _COLOUR = {
     Kind.ACTIVATION: "#9cc3e0",
     Kind.TEMPORARY: "#d9796c",
 }
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 7.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,  # text stays text; publishers refuse type 3
-    "svg.hashsalt": "neaptide",  # the same trace gives the same file
-}
 
 
-def save_figure(trace: Trace, path: Path) -> None:
+def save_profile(trace: Trace, path: Path) -> None:
     """Draw a trace's memory over time into a PNG, SVG or PDF file; ValueError if the name ends otherwise."""
-    check_name(path)
-    with matplotlib.rc_context(STYLE):
+
+    def draw() -> Figure:
         figure = Figure(figsize=_COLUMN_INCHES, layout="constrained")
         draw_profile(trace, figure.add_subplot())
         figure.legend(loc="outside lower center", ncols=4, handlelength=1.1, handleheight=0.8, columnspacing=1.0)
-        figure.savefig(path, dpi=300, metadata=undated(path))
+        return figure
 
-
-def undated(path: Path) -> dict[str, None] | None:
-    """What keeps the date out of a file, so that the same figure gives the same bytes."""
-    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-
-
-def check_name(path: Path) -> None:
-    """Raise ValueError unless the name says which format it is to be."""
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a figure's name must end with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not {path.name!r}")
+    save_figure(draw, path, dpi=300)
 
 
 def draw_profile(trace: Trace, axes: Axes) -> None:
@@ -93,7 +68,7 @@ def draw_profile(trace: Trace, axes: Axes) -> None:
 
 
 def _draw_stack(trace: Trace, axes: Axes, time: Axis, memory: Axis) -> None:
-    """What each kind holds, on top of the kinds below it; a kind too thin to be seen is not named."""
+    """Stack the bytes of each kind on the kinds below; the legend omits a kind too thin to be seen."""
     held = held_by_kind(trace)[:, highest_ops(trace, _STEPS)]
     edges = np.linspace(0.0, trace.seconds, _STEPS + 1) / time.unit
     ceilings = np.cumsum(held, axis=0) / memory.unit
@@ -106,7 +81,7 @@ def _draw_stack(trace: Trace, axes: Axes, time: Axis, memory: Axis) -> None:
 
 
 def _draw_levels(trace: Trace, axes: Axes, time: Axis, memory: Axis) -> None:
-    """The persistent bytes as a line, the peak as a point, each with its amount."""
+    """Draw the persistent bytes as a line and the peak as a point, each with its amount."""
     level, amount = trace.persistent_bytes / memory.unit, format_bytes(trace.persistent_bytes)
     axes.axhline(level, color="black", linewidth=0.8, linestyle=(0, (2.5, 1.5)), label="persistent")
     axes.annotate(
@@ -127,9 +102,9 @@ def _draw_levels(trace: Trace, axes: Axes, time: Axis, memory: Axis) -> None:
 
 
 def _draw_phases(spans: Sequence[PhaseSpan], seconds: float, axes: Axes, time: Axis) -> None:
-    """A strip above the plot, a grey for each phase, with its name where there is room."""
+    """Draw a strip above the plot with a grey for each phase, and the names of phases that have room."""
     above = axes.get_xaxis_transform()
-    free = 0.0  # where the name before ends, as a share of the width
+    free = 0.0  # where the last name ends, as a share of the width
     for span in spans:
         start, end = span.start_seconds / seconds, span.end_seconds / seconds
         x, width = span.start_seconds / time.unit, span.seconds / time.unit
@@ -141,6 +116,6 @@ def _draw_phases(spans: Sequence[PhaseSpan], seconds: float, axes: Axes, time: A
         if end - start >= room:
             axes.text(x + width / 2, 1.05, name, transform=above, ha="center", va="bottom")
             free = (start + end + room) / 2
-        elif span is spans[-1]:  # a short update at the end: its name may reach over what is before it
+        elif span is spans[-1]:  # the optimizer is often short; its name may extend over the phase before it
             fitting = [text for text in (name, f"{name[:3]}.") if 1 - free > _LETTER_SHARE * (len(text) + 1)]
             axes.text(x + width, 1.05, "".join(fitting[:1]), transform=above, ha="right", va="bottom")

@@ -1,15 +1,14 @@
-"""What the jobs held over a run, stacked under the budget, a panel per policy on the same axes.
+"""The bytes that jobs held over a run, stacked under the budget; one panel per policy, all on the same axes.
 
-A run of many iterations gets a second column, a close-up: it is within iterations that memory is shared.
+A run of many iterations gets a second column with a close-up, because jobs share memory within iterations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
@@ -17,51 +16,40 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from neaptide.core.control.log_format import JobFacts
 from neaptide.core.units import format_bytes
 from neaptide.reporting.figures.axes import byte_axis, time_axis
 from neaptide.reporting.figures.colours import COLOURS, LIMIT
-from neaptide.reporting.figures.profile import STYLE, check_name, undated
-from neaptide.reporting.logs.alike import alike, common_name
-from neaptide.reporting.logs.records import JobFacts
-from neaptide.reporting.logs.windows import Window, budgets, close_up, level_at, sample
-from neaptide.reporting.terminal.comparison import Row
-from neaptide.simulation import Outcome
+from neaptide.reporting.figures.files import save_figure
+from neaptide.reporting.figures.windows import Window, budget_over_time, close_up, level_at, sample
+from neaptide.reporting.logs.comparison import Row, SimulatedRun
+from neaptide.reporting.logs.copies import common_name, group_copies
 
-_STEPS = 1100  # over the width of a page; more cannot be told apart
+_STEPS = 1100  # the width of a page cannot show more
 _MEMORY_TICKS, _TIME_TICKS = 4, 6
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One policy's run and what it was worth."""
-
-    outcome: Outcome
-    row: Row
-
-
-def save_shared_memory(panels: Sequence[Panel], title: str, path: Path) -> None:
+def save_shared_memory(runs: Sequence[SimulatedRun], title: str, path: Path) -> None:
     """Draw runs of one scenario into a PNG, SVG or PDF file."""
-    check_name(path)
-    with matplotlib.rc_context(STYLE):
-        draw_shared_memory(panels, title).savefig(path, dpi=200, metadata=undated(path))
+    save_figure(partial(draw_shared_memory, runs, title), path)
 
 
-def draw_shared_memory(panels: Sequence[Panel], title: str) -> Figure:
-    """A row per policy: the whole run and, if it is long, a close-up beside it."""
-    whole = Window(0, max(1, *(panel.outcome.end_ns for panel in panels)))
-    close = close_up([panel.row.metrics.jobs for panel in panels])
+def draw_shared_memory(runs: Sequence[SimulatedRun], title: str) -> Figure:
+    """Draw a row per policy: the whole run and, if the run is long, a close-up beside it."""
+    whole = Window(0, max(1, *(run.outcome.end_ns for run in runs)))
+    close = close_up([run.row.metrics.jobs for run in runs])
     windows = [whole] if close is None else [whole, close]
-    allowed = budgets(panels[0].outcome.budget_bytes, panels[0].outcome.entries)[1].max()
-    top = 1.08 * max(allowed, *(panel.outcome.peak_bytes for panel in panels))
-    jobs = [record.job for record in panels[0].row.metrics.jobs]
+    budget = budget_over_time(runs[0].outcome.budget_bytes, runs[0].outcome.entries)
+    top = 1.08 * max(budget.peak_bytes, *(run.outcome.peak_bytes for run in runs))
+    jobs = [record.job for record in runs[0].row.metrics.jobs]
     colours, names = _colours(jobs)
-    figure = Figure(figsize=(7.2, 0.9 + 1.2 * len(panels)), layout="constrained")
-    grid = figure.subplots(len(panels), len(windows), sharex="col", sharey=True, squeeze=False)
-    for panel, line in zip(panels, grid, strict=True):
+    figure = Figure(figsize=(7.2, 0.9 + 1.2 * len(runs)), layout="constrained")
+    grid = figure.subplots(len(runs), len(windows), sharex="col", sharey=True, squeeze=False)
+    for run, line in zip(runs, grid, strict=True):
         for axes, window in zip(line, windows, strict=True):
-            _draw_panel(panel, colours, window, _STEPS // len(windows), top, axes)
-        line[0].set_title(panel.row.policy, loc="left", fontweight="bold", fontsize=8)
-        line[-1].set_title(_numbers(panel.row), loc="right", fontsize=7.5)
+            _draw_panel(run, colours, window, _STEPS // len(windows), top, axes)
+        line[0].set_title(run.row.policy, loc="left", fontweight="bold", fontsize=8)
+        line[-1].set_title(_numbers(run.row), loc="right", fontsize=7.5)
     for axes, window in zip(grid[-1], windows, strict=True):
         _label_time(axes, window)
     figure.supylabel(f"Memory ({byte_axis(top, _MEMORY_TICKS).name})", fontsize=7.5)
@@ -86,18 +74,18 @@ def _numbers(row: Row) -> str:
     return f"{speedup}peak {format_bytes(row.peak_bytes)}{over}"
 
 
-def _draw_panel(panel: Panel, colours: Sequence[str], window: Window, steps: int, top: float, axes: Axes) -> None:
-    outcome, memory = panel.outcome, byte_axis(top, _MEMORY_TICKS)
-    second = 1e9 * time_axis(window.seconds, _TIME_TICKS).unit  # in nanoseconds, of what the axis counts
+def _draw_panel(run: SimulatedRun, colours: Sequence[str], window: Window, steps: int, top: float, axes: Axes) -> None:
+    outcome, memory = run.outcome, byte_axis(top, _MEMORY_TICKS)
+    unit_ns = 1e9 * time_axis(window.seconds, _TIME_TICKS).unit  # of the time axis
     edges_ns, at_ns = sample(outcome.total, window, steps)
-    edges = (edges_ns - window.start_ns) / second
+    edges = (edges_ns - window.start_ns) / unit_ns
     floor = np.zeros(at_ns.size)
-    for record, colour in zip(panel.row.metrics.jobs, colours, strict=True):
+    for record, colour in zip(run.row.metrics.jobs, colours, strict=True):
         ceiling = floor + level_at(outcome.memory[record.job.name], at_ns) / memory.unit
         axes.stairs(ceiling, edges, baseline=floor, fill=True, color=colour, linewidth=0)
         floor = ceiling
-    since_ns, amounts = budgets(outcome.budget_bytes, outcome.entries)
-    allowed = amounts[since_ns.searchsorted(at_ns, side="right") - 1] / memory.unit
+    budget = budget_over_time(outcome.budget_bytes, outcome.entries)
+    allowed = level_at(budget, at_ns) / memory.unit
     over = np.maximum(floor, allowed)
     axes.stairs(over, edges, baseline=allowed, fill=True, color=LIMIT, alpha=0.5, linewidth=0)
     axes.stairs(allowed, edges, baseline=None, color=LIMIT, linewidth=0.9)
@@ -115,12 +103,12 @@ def _label_time(axes: Axes, window: Window) -> None:
 
 
 def _colours(jobs: Sequence[JobFacts]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Each job's colour, and what the legend says; copies share a colour, in turn full and pale, if jobs are many."""
+    """The colour of each job, and the legend. If jobs are many, copies share a colour, alternately full and pale."""
     if len(jobs) <= len(COLOURS):
         colours = list(COLOURS[: len(jobs)])
         return colours, [(job.name, colour) for job, colour in zip(jobs, colours, strict=True)]
     colours, names = [""] * len(jobs), []
-    for index, group in enumerate(alike(jobs)):
+    for index, group in enumerate(group_copies(jobs)):
         full = COLOURS[index % len(COLOURS)]
         for turn, position in enumerate(group):
             colours[position] = _pale(full) if turn % 2 else full

@@ -1,4 +1,4 @@
-"""What a trace holds and does over the course of its iteration, ready to be drawn."""
+"""A trace over the course of its iteration: when each phase runs, and which kinds of tensors are held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neaptide.core.traces.trace import Kind, Phase, Trace
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# From the ground up: what outlives iterations lies below what comes and goes.
+# From bottom to top: kinds that outlive an iteration lie below kinds that do not.
 STACKING = (
     Kind.PARAMETER,
     Kind.BUFFER,
@@ -26,7 +26,7 @@ STACKING = (
 
 @dataclass(frozen=True, slots=True)
 class PhaseSpan:
-    """A stretch of an iteration in which one phase is at work."""
+    """A part of an iteration in which one phase runs."""
 
     phase: Phase
     start_seconds: float
@@ -38,12 +38,12 @@ class PhaseSpan:
 
 
 def start_seconds(trace: Trace) -> Floats:
-    """When each op's turn begins: when the op before it ends."""
+    """The start of each op: the end of the op before it."""
     return np.concatenate(([0.0], trace.end_seconds[:-1]))
 
 
 def phase_spans(trace: Trace, least_share: float = 0.0) -> list[PhaseSpan]:
-    """The phases of an iteration in order; stretches below `least_share` of the whole go to the one before them."""
+    """The phases of an iteration in order; a span below `least_share` of the iteration joins the span before it."""
     starts, ends = start_seconds(trace), trace.end_seconds
     spans: list[PhaseSpan] = []
     changes = np.flatnonzero(np.diff(trace.ops.phase, prepend=255))
@@ -71,7 +71,7 @@ def held_by_kind(trace: Trace) -> Integers:
 
 
 def highest_ops(trace: Trace, columns: int) -> Integers:
-    """For each of some equal stretches of the iteration, the op in it that holds most."""
+    """For each of `columns` equal parts of the iteration, the op that holds most."""
     edges = np.linspace(0.0, trace.seconds, columns + 1)
     first = np.minimum(trace.end_seconds.searchsorted(edges[:-1], side="right"), len(trace.ops) - 1)
     last = np.maximum(np.minimum(trace.end_seconds.searchsorted(edges[1:], side="left"), len(trace.ops) - 1), first)

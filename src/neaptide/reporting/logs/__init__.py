@@ -1,4 +1,4 @@
-"""From a run's event log to what it was worth: events -> records and activity -> metrics.
+"""From event logs to values: log file -> records and activity -> metrics -> comparison of policies.
 
-Everything here reads logs and returns values; nothing prints or draws. The other rooms of `reporting` import it.
+Also the folder that a live run leaves. Nothing here prints or draws; the other rooms of `reporting` import this one.
 """

@@ -1,4 +1,4 @@
-"""What each job did with its time, from the event log: queued, held back, inside an iteration, or in host memory."""
+"""How each job spent its time, from the event log: queued, waiting, inside an iteration, or in host memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from neaptide.core.control.controller import Decided, Entry, Refused
 
 
 class Doing(Enum):
-    """What a job does, as someone sees it who waits for it."""
+    """What a job does at one time."""
 
     QUEUED = "queued"  # from its arrival to its admission
     WAITING = "waiting"  # between two iterations
@@ -22,7 +22,7 @@ class Doing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a job's time."""
+    """A time during which a job did one thing."""
 
     doing: Doing
     start_ns: int
@@ -30,10 +30,10 @@ class Span:
 
 
 def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
-    """Every job's stretches in order, up to the end of the log."""
+    """The spans of every job in order, up to the end of the log."""
     found: dict[str, list[Span]] = {}
     now: dict[str, tuple[Doing, int]] = {}
-    before: dict[str, Doing] = {}  # what a suspended job goes back to
+    before: dict[str, Doing] = {}  # what a suspended job did before, and does again when it is resumed
 
     def change(job: str, doing: Doing | None, at_ns: int) -> None:
         was = now.pop(job, None)
@@ -66,7 +66,7 @@ def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
 
 
 def total_ns(spans: Sequence[Span]) -> Mapping[Doing, int]:
-    """How long the job did each."""
+    """How long the job did each thing."""
     sums = dict.fromkeys(Doing, 0)
     for span in spans:
         sums[span.doing] += span.end_ns - span.start_ns

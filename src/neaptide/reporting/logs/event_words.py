@@ -1,4 +1,4 @@
-"""The entries of a log that are worth reading, in words; what every iteration has is left out."""
+"""Notable entries of a log as sentences. Entries that occur in every iteration are left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.units import format_bytes
 
 
-def notable(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
-    """When, and what."""
+def notable_entries(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
+    """The time of each notable entry, and a sentence about it."""
     for entry in entries:
         if isinstance(entry, Refused):
             yield entry.at_ns, f"refused: {_action(entry.action) or type(entry.action).__name__}: {entry.reason}"
@@ -26,15 +26,15 @@ def _event(event: ev.Event) -> str:
         case ev.JobStalled(job=job):
             return f"{job} waits for memory inside an iteration"
         case ev.JobGrew(job=job, peak_bytes=peak_bytes):
-            return f"{job} needs more than before: {format_bytes(peak_bytes)}"
+            return f"{job} needs more memory than before: {format_bytes(peak_bytes)}"
         case ev.JobEvicted(job=job, absent=True):
-            return f"{job} does not come along, and nobody waits for it"
+            return f"{job} does not respond; other jobs do not wait for it"
         case ev.JobEvicted(job=job):
-            return f"{job} was moved to host memory, because every running iteration waited"
+            return f"{job} was evicted to host memory, because every running iteration waited for memory"
         case ev.JobSuspended(job=job):
             return f"{job} is in host memory"
         case ev.JobResumed(job=job):
-            return f"{job} is on the device again"
+            return f"{job} is back on the device"
         case ev.JobEnded(job=job):
             return f"{job} ended"
         case ev.JobFailed(job=job, reason=reason):
@@ -54,7 +54,7 @@ def _action(action: act.Action) -> str:
         case act.SetPlan(job=job, plan=plan):
             return f"{job} follows plan {plan}"
         case act.Suspend(job=job):
-            return f"{job} is to be suspended"
+            return f"the policy suspends {job}"
         case act.Resume(job=job):
-            return f"{job} is to come back"
+            return f"the policy resumes {job}"
     return ""

@@ -11,12 +11,12 @@ import numpy as np
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Entry
+from neaptide.core.control.log_format import JobFacts
 from neaptide.live.runs.memory_sampler import MemorySample
 from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.logs.metrics import measure
-from neaptide.reporting.logs.records import JobFacts
 from neaptide.reporting.logs.run_folder import SavedRun
-from neaptide.reporting.terminal.comparison import Row
 from neaptide.simulation import MemorySeries
 
 REFERENCE = "temporal"

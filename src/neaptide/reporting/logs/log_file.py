@@ -1,6 +1,7 @@
-"""The event log as lines of JSON: what one needs to compute every metric again, and nothing that differs between runs.
+"""Event log files: lines of JSON from which every metric can be computed again.
 
-A run is a header line and then its entries in order; a file may hold several runs, one after the other.
+A run is a header line and then its entries in order. A file may hold several runs, one after the other. Equal
+simulations write equal files.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from pathlib import Path
 import msgspec
 
 from neaptide.core.control.controller import Entry
-from neaptide.core.control.log_format import Header as Header
-from neaptide.core.control.log_format import Joined, Seen, decode_line, encode_line
+from neaptide.core.control.log_format import Header, Joined, Seen, decode_line, encode_line
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """One run as it was read from a log."""
+    """One run, read from a log."""
 
     header: Header
     entries: tuple[Entry, ...]
-    joined: tuple[Joined, ...] = ()  # the jobs that came to a daemon
-    seen: tuple[Seen, ...] = ()  # what a daemon saw, after each event that it handled
+    joined: tuple[Joined, ...] = ()  # the jobs that joined the daemon
+    seen: tuple[Seen, ...] = ()  # what the daemon observed for each event that it handled
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Reading:
 
 
 def log_lines(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
-    """A run as lines, without their ends."""
+    """The lines of a run, without line ends."""
     yield encode_line(header)
     yield from map(encode_line, entries)
 
@@ -57,21 +57,21 @@ def write_log(path: Path, runs: Iterable[tuple[Header, Iterable[Entry]]]) -> Non
 
 
 def read_runs(path: Path) -> list[LoggedRun]:
-    """The runs of a log; ValueError with the line that is none."""
+    """Read the runs of a log; ValueError with the number of a line that is not an entry."""
     found: list[_Reading] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                said = decode_line(line)
-                match said:
+                entry = decode_line(line)
+                match entry:
                     case Header():
-                        found.append(_Reading(said))
+                        found.append(_Reading(entry))
                     case Joined():
-                        found[-1].joined.append(said)
+                        found[-1].joined.append(entry)
                     case Seen():
-                        found[-1].seen.append(said)
+                        found[-1].seen.append(entry)
                     case _:
-                        found[-1].entries.append(said)
+                        found[-1].entries.append(entry)
             except (ValueError, LookupError, AttributeError, TypeError):
                 raise ValueError(f"{path}, line {number}: not an entry of an event log") from None
     return [reading.run() for reading in found]

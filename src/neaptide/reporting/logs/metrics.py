@@ -1,4 +1,4 @@
-"""What a run was worth, from its event log and a few facts about its jobs. docs/metrics.md defines every number.
+"""The metrics of a run, from its event log and a few facts about its jobs. docs/metrics.md defines every metric.
 
 Pure functions: the same log gives the same numbers, whichever engine wrote it.
 """
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from neaptide.core.control.controller import Entry, Refused
 from neaptide.core.control.events import BudgetChanged
 from neaptide.core.control.job import JobKind
-from neaptide.reporting.logs.records import JobFacts, JobRecord, read_log
+from neaptide.core.control.log_format import JobFacts
+from neaptide.reporting.logs.records import JobRecord, read_log
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """A whole run. Completion, queueing and fairness are about training jobs; requests say how inference fared."""
+    """The metrics of a run. Completion, queueing and fairness count training jobs; requests count inference jobs."""
 
     jobs: tuple[JobRecord, ...]
-    refused: int  # actions that the ledger did not let pass
+    refused: int  # actions that the ledger refused
     budget_changes: int = 0
 
     @property
@@ -28,12 +29,12 @@ class Metrics:
 
     @property
     def finite(self) -> list[JobRecord]:
-        """The training jobs that end by themselves."""
+        """The training jobs that have a number of iterations and so end by themselves."""
         return [each for each in self.jobs if each.job.iterations is not None]
 
     @property
     def finished(self) -> tuple[int, int]:
-        """How many training jobs are done, and how many there are that end."""
+        """How many training jobs are done, and how many of them end by themselves."""
         return sum(each.done for each in self.finite), len(self.finite)
 
     @property
@@ -42,13 +43,13 @@ class Metrics:
 
     @property
     def makespan_ns(self) -> int | None:
-        """From the first arrival to the end of the last training job; None unless all that can end have."""
+        """From the first arrival to the end of the last training job; None unless all finite jobs are done."""
         ends = [each.ended_ns for each in self.finite if each.done and each.ended_ns is not None]
         return max(ends) - self._begin_ns if ends and len(ends) == len(self.finite) else None
 
     @property
     def throughput(self) -> float:
-        """Device time's worth of work done per unit of time."""
+        """Work done per unit of time; work is the device time that the iterations take alone."""
         end_ns = max((each.present_ns + (each.arrived_ns or 0) for each in self.jobs), default=0)
         span_ns = end_ns - self._begin_ns
         return sum(each.work_ns for each in self.jobs) / span_ns if span_ns > 0 else 0.0
@@ -82,7 +83,7 @@ class Metrics:
 
     @property
     def attainment(self) -> float | None:
-        """Share of the due requests that were answered in time; None where no job has an SLO."""
+        """The share of due requests that were answered in time; None if no job has an SLO."""
         due = sum(each.due for each in self.jobs)
         return sum(each.in_time for each in self.jobs) / due if due else None
 
@@ -108,18 +109,18 @@ def measure(entries: Sequence[Entry], jobs: Sequence[JobFacts], end_ns: int) -> 
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The average; None of nothing."""
+    """The average; None if there are no values."""
     return sum(values) / len(values) if values else None
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
-    """The smallest value that so many percent of all do not exceed."""
+    """The smallest value that at least `percent` per cent of all values do not exceed."""
     if not values:
         return None
     return sorted(values)[max(-(-len(values) * percent // 100), 1) - 1]
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index: 1 when all are equal, 1/n when one has everything."""
+    """Jain's index: 1 if all values are equal, 1/n if one value has everything."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0

@@ -1,4 +1,4 @@
-"""What the event log says of each job: when it came, started and ended, what it did, and whom it kept waiting."""
+"""A record of each job from the event log: its arrival, start and end, its iterations, and how long requests waited."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.job import JobKind
-from neaptide.core.control.log_format import JobFacts as JobFacts
-from neaptide.core.control.log_format import facts_of as facts_of
+from neaptide.core.control.log_format import JobFacts
 
 
 @dataclass(slots=True)
 class JobRecord:
-    """One job's run. Filled while the log is read, and not changed after."""
+    """One job's part of a run. `read_log` fills it; nothing changes it afterwards."""
 
     job: JobFacts
     until_ns: int  # the end of the log
@@ -26,14 +25,14 @@ class JobRecord:
     iterations: int = 0
     requests: int = 0
     latencies_ns: list[int] = field(default_factory=list)
-    waiting_ns: list[int] = field(default_factory=list)  # arrivals of requests that were not answered
+    waiting_ns: list[int] = field(default_factory=list)  # arrival times of requests that were not answered
     stalls: int = 0
     evictions: int = 0
     suspensions: int = 0
 
     @property
     def endless(self) -> bool:
-        """Trains until it is stopped: it has no completion time."""
+        """Whether the job trains until it is stopped, so that it has no completion time."""
         return self.job.kind is JobKind.TRAINING and self.job.iterations is None
 
     @property
@@ -52,7 +51,7 @@ class JobRecord:
 
     @property
     def queueing_ns(self) -> int:
-        """From its arrival to its first iteration."""
+        """From the job's arrival to its first iteration."""
         if self.arrived_ns is None:
             return 0
         if self.started_ns is None:
@@ -61,19 +60,19 @@ class JobRecord:
 
     @property
     def work_ns(self) -> int:
-        """The device time that what it has done would have taken alone; a part-filled batch counts in part."""
+        """The device time that the job's iterations take alone; a batch that is not full counts in part."""
         if self.job.kind is JobKind.INFERENCE:
             return len(self.latencies_ns) * self.job.solo_ns // self.job.batch
         return self.iterations * self.job.solo_ns
 
     @property
     def slowdown(self) -> float:
-        """The time it was present for over its work; before the first iteration has ended, over that one's."""
+        """The time the job was present over its work. Before the first iteration ends, that iteration is the work."""
         return self.present_ns / max(self.work_ns, self.job.solo_ns, 1)
 
     @property
     def due(self) -> int:
-        """Requests that were answered, or ought to have been by the end of the log."""
+        """Requests that were answered, or whose deadline passed before the end of the log."""
         if self.job.deadline_ns is None:
             return 0
         late = sum(self.until_ns - arrival > self.job.deadline_ns for arrival in self.waiting_ns)
@@ -86,7 +85,7 @@ class JobRecord:
 
 
 def read_log(entries: Iterable[Entry], jobs: Iterable[JobFacts], end_ns: int) -> dict[str, JobRecord]:
-    """The record of each job from a log that ended at `end_ns`."""
+    """Read the record of each job from a log that ended at `end_ns`."""
     records = {job.name: JobRecord(job, end_ns) for job in jobs}
     for entry in entries:
         if isinstance(entry, Refused | ev.Woken | ev.BudgetChanged):

@@ -1,4 +1,4 @@
-"""Files that open in a browser: the HTML report of a run, its SVG drawings, and the Perfetto trace.
+"""Files that open in a browser: the HTML report of a run with its SVG drawings, and the Perfetto trace.
 
-Imports the other rooms of `reporting`; only commands import it.
+Imports `reporting.logs` and the axes, colours and windows of `reporting.figures`; only commands import it.
 """

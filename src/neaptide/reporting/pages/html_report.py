@@ -1,8 +1,8 @@
-"""A run of real processes as one HTML file that opens offline: memory, throughput against alone, waiting, events."""
+"""A live run as one HTML file that opens offline: memory, throughput against running alone, waiting, events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -10,16 +10,15 @@ from pathlib import Path
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import LIMIT, colour_of
+from neaptide.reporting.figures.windows import Window, budget_over_time, close_up
+from neaptide.reporting.formats import format_rate
 from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
-from neaptide.reporting.logs.event_words import notable
+from neaptide.reporting.logs.comparison import remarks, shown_columns
+from neaptide.reporting.logs.event_words import notable_entries
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.logs.windows import Window, budgets, close_up
 from neaptide.reporting.pages.svg import lanes_svg, memory_svg
-from neaptide.reporting.terminal.comparison import COLUMNS, remarks
-from neaptide.reporting.terminal.live_table import format_rate
 
-_MOST_EVENTS = 2000  # in the page; the log beside it has all
-_SHARES = ((Doing.RUNNING, "1"), (Doing.WAITING, "0.35"), (Doing.QUEUED, "0.35"), (Doing.SUSPENDED, "0.6"))
+_MOST_EVENTS = 2000  # on the page; the log beside it has all of them
 
 
 def write_report(runs: Sequence[LiveRun], title: str, path: Path) -> None:
@@ -30,7 +29,7 @@ def write_report(runs: Sequence[LiveRun], title: str, path: Path) -> None:
 def report(runs: Sequence[LiveRun], title: str) -> str:
     """The page for runs of the same jobs, one per policy."""
     style = resources.files("neaptide.reporting.pages").joinpath("report.css").read_text(encoding="utf-8")
-    top_bytes = 1.08 * max(int(budgets(run.budget_bytes, run.entries)[1].max()) for run in runs)
+    top_bytes = 1.08 * max(budget_over_time(run.budget_bytes, run.entries).peak_bytes for run in runs)
     started = [result.name for run in runs for result in run.results]
     measured = {record.job.name: None for run in runs for record in run.row.metrics.jobs}
     names = list(dict.fromkeys([name for name in started if name in measured] or measured))
@@ -60,7 +59,7 @@ def _swatch(colour: str, line: bool = False) -> str:
 
 def _comparison(runs: Sequence[LiveRun]) -> str:
     rows = [run.row for run in runs]
-    columns = [each for each in COLUMNS if each.always or any(each.value(row) for row in rows)]
+    columns = shown_columns(rows)
     head = ["policy", *(column.head.replace("-\n", "").replace("\n", " ").strip() for column in columns)]
     lines = []
     for row in rows:
@@ -115,7 +114,7 @@ def _throughput(run: LiveRun, names: Sequence[str]) -> str:
         here = record.iterations / seconds if seconds else 0.0
         alone = 1e9 / max(record.job.solo_ns, 1)
         share = here / alone
-        bar = _bar([(colour_of(names.index(record.job.name)), "1", min(share, 1.0))])
+        bar = _bar(colour_of(names.index(record.job.name)), min(share, 1.0))
         lines.append(
             [
                 _job_name(record.job.name, names),
@@ -141,8 +140,7 @@ def _waiting(run: LiveRun, spans: Mapping[str, Sequence[Span]], names: Sequence[
     for record in run.row.metrics.jobs:
         sums = total_ns(spans.get(record.job.name, []))
         whole = sum(sums.values()) or 1
-        colour = colour_of(names.index(record.job.name))
-        bar = _bar([(colour, opacity, sums[doing] / whole) for doing, opacity in _SHARES if doing is Doing.RUNNING])
+        bar = _bar(colour_of(names.index(record.job.name)), sums[Doing.RUNNING] / whole)
         cells = [format_seconds(sums[doing] / 1e9) for doing in (Doing.QUEUED, Doing.WAITING, Doing.SUSPENDED)]
         waited = 1 - sums[Doing.RUNNING] / whole
         lines.append([_job_name(record.job.name, names), *cells, str(record.stalls), f"{waited:.0%}", bar])
@@ -150,11 +148,8 @@ def _waiting(run: LiveRun, spans: Mapping[str, Sequence[Span]], names: Sequence[
     return _table(head, lines)
 
 
-def _bar(parts: Iterable[tuple[str, str, float]]) -> str:
-    inner = "".join(
-        f'<i style="width:{share:.2%};background:{colour};opacity:{opacity}"></i>' for colour, opacity, share in parts
-    )
-    return f'<div class="bar">{inner}</div>'
+def _bar(colour: str, share: float) -> str:
+    return f'<div class="bar"><i style="width:{share:.2%};background:{colour};opacity:1"></i></div>'
 
 
 def _job_name(name: str, names: Sequence[str]) -> str:
@@ -165,22 +160,22 @@ def _failures(results: Sequence[JobResult]) -> str:
     parts = []
     for result in results:
         if result.failed:
-            lines = escape("\n".join(result.last_lines)) or "(it printed nothing)"
+            lines = escape("\n".join(result.last_lines)) or "(the job printed nothing)"
             parts.append(f'<h3 class="bad">{escape(result.name)} ended with {result.how}</h3><pre>{lines}</pre>')
     return "".join(parts)
 
 
 def _events(run: LiveRun) -> str:
-    told = list(notable(run.entries))
-    lines = [[f"{at_ns / 1e9:,.3f}", escape(words)] for at_ns, words in told[:_MOST_EVENTS]]
-    left = len(told) - len(lines)
-    more = f"; {left:,} more are" if left else "; what happened in every iteration is"
-    note = f'<p class="note">{len(run.entries):,} entries in all{more} in events.jsonl beside this page.</p>'
-    return f"<details><summary>Events ({len(told):,})</summary>{_table(['seconds', 'what'], lines)}{note}</details>"
+    notable = list(notable_entries(run.entries))
+    lines = [[f"{at_ns / 1e9:,.3f}", escape(words)] for at_ns, words in notable[:_MOST_EVENTS]]
+    left = len(notable) - len(lines)
+    more = f"; {left:,} more notable ones are there too" if left else ""
+    note = f'<p class="note">The whole log, {len(run.entries):,} entries, is events.jsonl beside this page{more}.</p>'
+    return f"<details><summary>Events ({len(notable):,})</summary>{_table(['seconds', 'event'], lines)}{note}</details>"
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Cells are HTML."""
+    """A table whose cells are HTML."""
     columns = "".join(f"<th>{escape(each)}</th>" for each in head)
     rows = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines)
     return f'<div class="scroll"><table><thead><tr>{columns}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'

@@ -1,6 +1,6 @@
-"""Runs as a trace that ui.perfetto.dev opens: a process per policy, a track per job, a counter of what each holds.
+"""Runs as a trace for ui.perfetto.dev: a process per policy, and for each job a track and a counter of bytes held.
 
-The format is Chrome's trace events, whose times are microseconds.
+The format is Chrome's trace events; their times are in microseconds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
-from neaptide.reporting.logs.records import JobFacts
+from neaptide.core.control.log_format import JobFacts
 from neaptide.simulation import MemorySeries, Outcome
 
-_MOST_POINTS = 40_000  # of a run's counters together; more makes the viewer slow and cannot be seen
+_MOST_POINTS = 40_000  # of all counters of a run; more points slow the viewer down and cannot be seen
 _INSTANTS: Mapping[type[ev.Event], str] = {
     ev.JobArrived: "arrived",
     ev.JobStalled: "waits for memory",
@@ -57,7 +57,7 @@ def _run_events(pid: int, outcome: Outcome, jobs: Sequence[JobFacts]) -> Iterato
 
 
 def _entry_events(entry: Entry, deadlines: Mapping[str, int | None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What an entry shows on the tracks of jobs."""
+    """The trace events of an entry, with the name of the job whose track shows them."""
     match entry:
         case ev.IterationEnded(job=job):
             args: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def _instant(at_ns: int, name: str) -> dict[str, Any]:
 
 def _counters(pid: int, name: str, series: MemorySeries, most: int) -> Iterator[dict[str, Any]]:
     times, levels = series.at_ns, series.held_bytes
-    if times.size > most:  # keep the highest of each stretch, so that no peak is lost
+    if times.size > most:  # keep the highest point of each group, so that no peak is lost
         starts = np.arange(most) * times.size // most
         times, levels = times[starts], np.maximum.reduceat(levels, starts)
     for at_ns, level in zip(times.tolist(), levels.tolist(), strict=True):

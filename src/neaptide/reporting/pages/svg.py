@@ -1,4 +1,7 @@
-"""What the jobs held, stacked under the budget, as SVG for a page: no script, no font, nothing from elsewhere."""
+"""SVG drawings for a page: the bytes that jobs held, stacked under the budget, and what each job did when.
+
+The drawings need no script, no font and no other file.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,22 @@ from neaptide.core.traces.columns import Integers
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.figures.axes import Axis, byte_axis, time_axis
 from neaptide.reporting.figures.colours import LIMIT, colour_of
+from neaptide.reporting.figures.windows import Window, budget_over_time, level_at, sample
 from neaptide.reporting.logs.activity import Doing, Span
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.logs.windows import Window, budgets, level_at, sample
 
-_WIDTH, _HEIGHT = 960, 230  # of the plot with its margins, in the drawing's own units
+_WIDTH, _HEIGHT = 960, 230  # of the plot with its margins, in SVG units
 _LEFT, _RIGHT, _TOP, _FOOT = 52, 8, 12, 34
-_STEPS = 850  # about one for each unit of width
+_STEPS = 850  # about one per unit of width
 _LANE, _LANE_GAP = 12, 4
 _SHADE = {Doing.RUNNING: "1", Doing.WAITING: "0.22", Doing.QUEUED: "0.22", Doing.SUSPENDED: "0.45"}
 
 
 def memory_svg(run: LiveRun, names: Sequence[str], window: Window, top_bytes: float, label: str) -> str:
-    """Jobs stacked in the order of `names`, in which they also have their colours; the budget is a line."""
+    """Draw the jobs stacked in the order of `names`, which also decides their colours, and the budget as a line."""
     edges_ns, at_ns = sample(run.total, window, _STEPS)
     xs = _x(edges_ns, window)
-    since_ns, amounts = budgets(run.budget_bytes, run.entries)
-    allowed = amounts[since_ns.searchsorted(at_ns, side="right") - 1]
+    allowed = level_at(budget_over_time(run.budget_bytes, run.entries), at_ns)
     floor = np.zeros(at_ns.size, dtype=np.int64)
     parts = _frame(window, top_bytes)
     for index, name in enumerate(names):
@@ -46,7 +48,7 @@ def memory_svg(run: LiveRun, names: Sequence[str], window: Window, top_bytes: fl
 
 
 def lanes_svg(spans: Mapping[str, Sequence[Span]], names: Sequence[str], window: Window, label: str) -> str:
-    """A lane per job: bright inside an iteration, pale while it waits, half-bright in host memory."""
+    """Draw a lane per job: bright inside an iteration, pale while the job waits, half-bright in host memory."""
     parts: list[str] = []
     present = [(index, name) for index, name in enumerate(names) if spans.get(name)]
     for row, (index, name) in enumerate(present):
@@ -66,7 +68,7 @@ def lanes_svg(spans: Mapping[str, Sequence[Span]], names: Sequence[str], window:
 
 
 def _arrivals(run: LiveRun, names: Sequence[str], window: Window) -> list[str]:
-    """A line where each job arrives; what it held before was for being measured."""
+    """A line where each job arrives. Before that line the job is measured."""
     found = []
     for entry in run.entries:
         if isinstance(entry, JobArrived) and entry.job in names and window.start_ns <= entry.at_ns <= window.end_ns:
@@ -94,7 +96,7 @@ def _y(amount: np.ndarray, top_bytes: float) -> np.ndarray:
 
 
 def _steps(xs: np.ndarray, ys: np.ndarray, backwards: bool = False) -> str:
-    """A step line; only where it changes."""
+    """The path of a step line, with points only where the level changes."""
     points: list[str] = []
     order = range(ys.size - 1, -1, -1) if backwards else range(ys.size)
     last = None

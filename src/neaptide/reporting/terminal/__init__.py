@@ -1,4 +1,5 @@
-"""What people read in a terminal: tables, drawings with characters, live displays and progress bars.
+"""What people read in a terminal: tables, curves drawn with characters, live displays, progress bars, tracebacks.
 
-Imports `reporting.logs` and the palettes of `reporting.figures`; the commands import it.
+Imports `reporting.logs` and the axes, colours and trace timelines of `reporting.figures`; scenarios, reproductions and
+commands import it.
 """

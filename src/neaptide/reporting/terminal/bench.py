@@ -1,4 +1,4 @@
-"""What a benchmark yields, and how its figures are shown.
+"""The figures of a benchmark, their goals, and how they are shown.
 
 A benchmark is a file with `def figures() -> Iterator[Figure]`; `neaptide bench NAME` runs it.
 """
@@ -31,7 +31,7 @@ _GOAL = re.compile(r"\s*(<=|>=|==|<|>)\s*([+-]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a benchmark measured; `goal` is such as `<= 15`, in the same unit, or empty."""
+    """One number that a benchmark measured. `goal` is empty or a bound such as `<= 15`, in the same unit."""
 
     name: str
     value: float
@@ -44,13 +44,13 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None if there is none."""
+        """Whether the goal is met; None if there is no goal."""
         match = _GOAL.fullmatch(self.goal)
         return _COMPARE[match[1]](self.value, float(match[2])) if match else None
 
 
 def figures_table(name: str, figures: Sequence[Figure]) -> Table:
-    """The figures of a benchmark as one reads them."""
+    """The figures of a benchmark as a table."""
     table = Table(
         title=f"bench {name}",
         title_justify="left",
@@ -78,18 +78,18 @@ def figure_line(figure: Figure) -> str:
 
 
 def figures_json(name: str, figures: Sequence[Figure]) -> str:
-    """The figures of a benchmark in one line for a program, with what they depend on."""
+    """The figures of a benchmark as one line of JSON, with the versions and the processors they depend on."""
     rows = [
         {"name": each.name, "value": each.value, "unit": each.unit, "goal": each.goal, "met": each.met}
         for each in figures
     ]
     versions = {"neaptide": __version__, "python": platform.python_version(), "torch": version("torch")}
     report = {"name": name, "figures": rows, "versions": versions, "cpus": os.cpu_count()}
-    return msgspec.json.encode(report).decode()  # writes null where a value is not finite
+    return msgspec.json.encode(report).decode()  # encodes a value that is not finite as null
 
 
 def _number(value: float) -> str:
-    """Four digits at least, and no exponent for what people count."""
+    """At least four digits, and no exponent below 1e15."""
     if 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:.4g}"

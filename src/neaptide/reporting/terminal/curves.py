@@ -1,4 +1,4 @@
-"""A memory curve drawn with characters: rows of round bytes, columns of equal time, phases below."""
+"""A memory curve drawn with characters: each row a round number of bytes, each column an equal time, phases below."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _PHASE_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class _Characters:
-    """What a drawing is made of; a pair is the plain one and the one with a label beside it."""
+    """The characters of a drawing. In a pair, the second stands beside a label."""
 
-    eighths: str  # of a cell, from empty to full
+    eighths: str  # a cell from empty to full
     persistent: str
     peak: str
     side: str
     floor: str
     corner: str
-    phase: str  # its left end, its middle, between two, the right end
+    phase: str  # the left end, the middle, between two phases, the right end
 
 
 _BLOCKS = _Characters(" ▁▂▃▄▅▆▇█", "▒", "▼", "│┤", "─┬", "└", "├─┼┤")
@@ -46,7 +46,7 @@ _ASCII = _Characters(" ....:::#", "=", "v", "|+", "-+", "+", "|-||")
 def draw_curve(
     curve: MemoryCurve, phases: Sequence[PhaseSpan], persistent: int, *, width: int, height: int, ascii_only: bool
 ) -> list[Text]:
-    """Lines of at most `width` characters; every column is as high as the curve's highest point in its time."""
+    """Lines of at most `width` characters. A column is as high as the curve's highest point in the column's time."""
     use = _ASCII if ascii_only else _BLOCKS
     axis = byte_rows(curve.peak, height)
     rows = max(1, -int(-curve.peak // axis.step))
@@ -78,7 +78,7 @@ def _column_edges(curve: MemoryCurve, columns: int) -> npt.NDArray[np.int64]:
 
 
 def _column_levels(curve: MemoryCurve, columns: int) -> list[int]:
-    """The highest level in each column's time; a column shorter than a nanosecond has that of its instant."""
+    """The highest level in each column's time; a column shorter than a nanosecond has the level at its start."""
     edges = _column_edges(curve, columns)
     first = curve.edges_ns.searchsorted(edges[:-1], side="right") - 1
     last = curve.edges_ns.searchsorted(np.maximum(edges[1:] - 1, edges[:-1]), side="right") - 1
@@ -86,7 +86,7 @@ def _column_levels(curve: MemoryCurve, columns: int) -> list[int]:
 
 
 def _column_phases(curve: MemoryCurve, phases: Sequence[PhaseSpan], columns: int) -> list[Phase]:
-    """The phase at work in the middle of each column, and of every phase at least one column."""
+    """The phase in the middle of each column; every phase gets at least one column."""
     edges = (_column_edges(curve, columns) - curve.start_ns) * 1e-9
     middles = (edges[:-1] + edges[1:]) / 2
     ends = [span.end_seconds for span in phases[:-1]]
@@ -99,7 +99,7 @@ def _column_phases(curve: MemoryCurve, phases: Sequence[PhaseSpan], columns: int
 
 
 def _peak_line(curve: MemoryCurve, levels: Sequence[int], margin: int, use: _Characters) -> Text:
-    """A mark above the highest column, with as many words beside it as there is room for."""
+    """A mark above the highest column, with as many words beside the mark as there is room for."""
     at = int(np.argmax(levels))
     when_ns = int(curve.edges_ns[int(curve.bytes.argmax())]) - curve.start_ns
     short = f"peak {format_bytes(curve.peak)}"
@@ -112,7 +112,7 @@ def _peak_line(curve: MemoryCurve, levels: Sequence[int], margin: int, use: _Cha
 
 
 def _time_lines(seconds: float, margin: int, columns: int, use: _Characters) -> list[Text]:
-    """The floor with its ticks, and the times below it."""
+    """The time axis with its ticks, and below it their labels."""
     axis = time_axis(seconds, max(1, columns // 12))
     floor, below = [use.floor[0]] * columns, [" "] * columns
     free = 0
@@ -128,7 +128,7 @@ def _time_lines(seconds: float, margin: int, columns: int, use: _Characters) -> 
 
 
 def _phase_line(column_phases: Sequence[Phase], margin: int, use: _Characters) -> Text:
-    """The name of each phase below its columns, as long as there is room for it."""
+    """The name of each phase below its columns, shortened if there is too little room."""
     left, dash, between, right = tuple(use.phase)
     line = Text(" " * margin + left)
     groups = [(phase, len(list(group))) for phase, group in groupby(column_phases)]

@@ -1,4 +1,4 @@
-"""The traceback of someone else's code: as if it had run alone, without the frames of those who watched it."""
+"""Tracebacks of a user's code as if it had run alone, without the frames of Neaptide and `runpy`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
 import neaptide
 
 _OURS = str(Path(neaptide.__file__).parent)
-_WATCHERS = (_OURS, runpy.__file__, "<frozen runpy>", "<frozen importlib")
+_HIDDEN = (_OURS, runpy.__file__, "<frozen runpy>", "<frozen importlib")
 
 
 def print_failure(error: BaseException, path: Path) -> None:
-    """Print what the program at `path` raised, as Python itself would have."""
+    """Print what the program at `path` raised, as Python itself would print it."""
     if isinstance(error, SystemExit):
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
         return
     report = TracebackException.from_exception(error)
-    _forget_watchers(report)
+    _hide_frames(report)
     first = next((i for i, frame in enumerate(report.stack) if Path(frame.filename) == path), 0)
     report.stack = StackSummary.from_list(list(report.stack)[first:])
     print("".join(report.format()), end="", file=sys.stderr)
@@ -30,24 +30,24 @@ def print_failure(error: BaseException, path: Path) -> None:
 
 @contextmanager
 def policy_failures(name: str) -> Iterator[None]:
-    """What a user's policy raises inside ends in its own traceback and one line."""
+    """Turn an error that a user's policy raises into the policy's own traceback and a ValueError of one line."""
     try:
         yield
     except Exception as error:
-        frames = [frame for frame in extract_tb(error.__traceback__) if not _is_watcher(frame)]
-        if not frames or frames[0].name != "decide":  # it is ours
+        frames = [frame for frame in extract_tb(error.__traceback__) if not _is_hidden(frame)]
+        if not frames or frames[0].name != "decide":  # the error is not the policy's
             raise
         print_failure(error, Path(frames[0].filename))
         raise ValueError(f"policy {name} failed with {type(error).__name__}") from None
 
 
-def _forget_watchers(report: TracebackException) -> None:
-    report.stack = StackSummary.from_list([frame for frame in report.stack if not _is_watcher(frame)])
+def _hide_frames(report: TracebackException) -> None:
+    report.stack = StackSummary.from_list([frame for frame in report.stack if not _is_hidden(frame)])
     related = (report.__cause__, report.__context__, *(report.exceptions or ()))
     for other in related:
         if other is not None:
-            _forget_watchers(other)
+            _hide_frames(other)
 
 
-def _is_watcher(frame: FrameSummary) -> bool:
-    return frame.filename.startswith(_WATCHERS)
+def _is_hidden(frame: FrameSummary) -> bool:
+    return frame.filename.startswith(_HIDDEN)

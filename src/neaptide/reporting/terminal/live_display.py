@@ -1,4 +1,4 @@
-"""How things stand, shown while they change: a table that is drawn again and again, or lines where nobody looks."""
+"""A live run shown while it goes on: a table drawn again and again, or lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rich.text import Text
 
 from neaptide.live.protocol.messages import Status
 from neaptide.live.runs.supervisor import JobResult
+from neaptide.reporting.formats import format_duration, printable
 from neaptide.reporting.terminal.live_lines import LiveLines
-from neaptide.reporting.terminal.live_table import LiveTable, format_duration
+from neaptide.reporting.terminal.live_table import LiveTable
 
 
 class LiveDisplay:
-    """A context; what it shows is gone when it ends, what happened meanwhile stays above it."""
+    """A context manager. Its table disappears at the end; lines about ended jobs stay."""
 
     def __init__(self, console: Console, screen: bool = False) -> None:
         self._console = console
@@ -46,7 +47,7 @@ class LiveDisplay:
             self._live.stop()
 
     def show(self, status: Status, running: Sequence[str] = ()) -> None:
-        """`running`: jobs whose processes run, whether or not the daemon knows them yet."""
+        """Show the status. `running` names jobs whose processes run, even if the daemon does not know them yet."""
         if self._live is not None:
             known = {job.name for job in status.jobs}
             self._live.update(LiveTable(status, [name for name in running if name not in known]), refresh=True)
@@ -56,7 +57,7 @@ class LiveDisplay:
         self._console.file.flush()
 
     def ended(self, result: JobResult) -> None:
-        """Say how a job's process ended; of one that failed, with its last lines."""
+        """Print how a job's process ended, with its last lines of output if it failed."""
         after = f"after {format_duration(result.seconds)}"
         if not result.failed:
             how = "was interrupted" if result.asked_to_end else "ended"
@@ -64,8 +65,4 @@ class LiveDisplay:
             return
         self._console.print(Text(f"{result.name} failed {after}: {result.how}; {result.output} ends with", "bold red"))
         for line in result.last_lines:
-            self._console.print(Text(f"  {_printable(line)}"), soft_wrap=True)
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() or character == "\t" else "?" for character in text)
+            self._console.print(Text("  " + printable(line, also="\t")), soft_wrap=True)

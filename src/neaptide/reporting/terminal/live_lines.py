@@ -1,4 +1,4 @@
-"""The same without a terminal: a line when something changes for a job, and now and then one about all."""
+"""A live run without a terminal: a line whenever a job's state changes, and every ten seconds one about all jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.protocol.messages import JobStatus, Status
-from neaptide.reporting.terminal.live_table import ENDED, format_duration, format_rate
+from neaptide.reporting.formats import format_duration, format_rate
+from neaptide.reporting.terminal.live_table import ENDED
 
 _EVERY_SECONDS = 10.0
 _NOTABLE = ("queued", "stopped")
-_OFF = ("suspended", "evicted")  # may come and go with every iteration: said the first time
+_OFF = ("suspended", "evicted")  # may alternate with every iteration, so only the first time gets a line
 
 
 class LiveLines:
-    """Remembers what was said, so that nothing is said twice."""
+    """Remembers the lines already given, so that no line is repeated."""
 
     def __init__(self, every_seconds: float = _EVERY_SECONDS) -> None:
         self._every_seconds = every_seconds
@@ -23,7 +24,7 @@ class LiveLines:
         self._were_off: set[str] = set()
 
     def lines(self, status: Status) -> Iterator[str]:
-        """What is worth a line now."""
+        """The lines that this status adds."""
         for job in status.jobs:
             milestone = _milestone(job, self._said.get(job.name, ""))
             if milestone and milestone != self._said.get(job.name):
@@ -41,7 +42,7 @@ class LiveLines:
 
 
 def _milestone(job: JobStatus, said: str) -> str:
-    """What the job has come to; what it does from iteration to iteration is none."""
+    """What the job has reached. Starting or ending an iteration is not a milestone."""
     if job.state == "failed":
         return f"failed: {job.reason}" if job.reason else "failed"
     if job.state == "done":

@@ -1,4 +1,4 @@
-"""The jobs of a running daemon as a table in the terminal, one row per job under a bar of the device's memory."""
+"""The jobs of a running daemon as a table: one row per job, under a bar of the device's memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 from neaptide.core.units import format_bytes
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.figures.colours import colour_of
+from neaptide.reporting.formats import format_duration, format_rate, printable
 
 _STYLES = {
     "running": "green",
@@ -33,16 +34,16 @@ _SHORT = {
     "ready": "waiting",
 }
 ENDED = ("done", "failed")
-_NARROW = 96  # below this width, columns that can be missed are left out
+_NARROW = 96  # below this width the bars of progress are left out
 _BAR = 14
 
 
 class LiveTable:
-    """How things stand, ready to be printed. Jobs keep the colour of their place in the order of arrival."""
+    """The daemon's status as a rich renderable. A job's colour follows from its position in the status."""
 
     def __init__(self, status: Status, starting: Sequence[str] = ()) -> None:
         self.status = status
-        self.starting = starting  # jobs whose process runs and has not said hello
+        self.starting = starting  # jobs whose processes run and have not connected yet
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
@@ -54,7 +55,7 @@ class LiveTable:
             jobs_table(jobs, self.starting, options.max_width, ascii_only),
         ]
         if self.status.problem:
-            parts.append(Text(_printable(self.status.problem), "bold yellow"))
+            parts.append(Text(printable(self.status.problem), "bold yellow"))
         yield Group(*parts)
 
 
@@ -68,7 +69,7 @@ def _headline(status: Status) -> Text:
 
 
 def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
-    """What each job holds, as a part of the budget, and the most that was ever held."""
+    """The share of the budget that each job holds, and the most that all jobs ever held."""
     words = f" {format_bytes(status.used_bytes)} of {format_bytes(status.budget_bytes)}"
     most = f", at most {format_bytes(status.high_water_bytes)}"
     cells = max(10, min(60, width - len(words) - len(most) - 2))
@@ -96,9 +97,9 @@ def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, a
     table.add_column("waiting", justify="right", no_wrap=True)
     table.add_column("progress", no_wrap=True)
     for index, job in enumerate(jobs):
-        table.add_row(Text(_printable(job.name), colour_of(index)), *_cells(job, 0 if narrow else _BAR, ascii_only))
+        table.add_row(Text(printable(job.name), colour_of(index)), *_cells(job, 0 if narrow else _BAR, ascii_only))
     for name in starting:
-        table.add_row(Text(_printable(name), "dim"), Text("starting", _STYLES["starting"]))
+        table.add_row(Text(printable(name), "dim"), Text("starting", _STYLES["starting"]))
     return table
 
 
@@ -117,7 +118,7 @@ def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
 
 
 def state_of(job: JobStatus) -> Text:
-    """A job's state in a word or two; what is out of the ordinary stands out."""
+    """A job's state in a word or two; unusual states are coloured."""
     if job.stalled and job.state == "running":
         return Text("no memory", "yellow")
     return Text(_SHORT.get(job.state, job.state), _STYLES.get(job.state, ""))
@@ -137,21 +138,3 @@ def _progress(job: JobStatus, bar: int, ascii_only: bool) -> Text:
     on, off = ("#", ".") if ascii_only else ("━", "━")
     text = Text().append(on * filled, "green").append(off * (bar - filled), "bright_black")
     return text.append(f"{' ' if bar else ''}{job.iterations_done:,}/{job.iterations:,}")
-
-
-def format_rate(per_second: float) -> str:
-    """Iterations in a second, with three digits."""
-    return f"{per_second:.3g}" if per_second < 99.95 else f"{per_second:,.0f}"
-
-
-def format_duration(seconds: float) -> str:
-    """A time that runs: tenths below a minute, then minutes and seconds, so that it does not jump about."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
-
-
-def _printable(text: str) -> str:
-    """The text without what would steer a terminal: a job's name may come from a stranger."""
-    return "".join(character if character.isprintable() else "?" for character in text)

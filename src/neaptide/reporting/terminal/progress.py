@@ -1,4 +1,4 @@
-"""A progress bar on stderr for what takes long, and nothing for what does not."""
+"""A progress bar on stderr for work that takes long, and nothing for work that does not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PATIENCE_SECONDS = 1.5
 
 @contextmanager
 def progress(what: str) -> Iterator[OnProgress]:
-    """Show `what` with a bar once it has lasted, if stderr is a terminal; give it the callback's numbers."""
+    """Show a bar labelled `what` after a while, if stderr is a terminal. The callback takes done and total."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda *_: None
         return
-    # What runs keeps its own stdout and stderr: it is not ours to rewrite.
+    # Output of the work itself goes to stdout and stderr unchanged.
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -52,7 +52,7 @@ def progress(what: str) -> Iterator[OnProgress]:
 
 @contextmanager
 def script_progress(name: str) -> Iterator[OnProgress]:
-    """The same for a script, which may write to the terminal itself: then whole lines, now and then, and no bar."""
+    """Progress of a script. If the script may write to the terminal, print a line now and then instead of a bar."""
     if not sys.stdout.isatty():
         with progress(name) as show:
             yield show

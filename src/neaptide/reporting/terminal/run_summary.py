@@ -1,4 +1,4 @@
-"""What came of a run, job by job, for the terminal."""
+"""The results of a live run in the terminal, job by job."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rich.text import Text
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import colour_of
+from neaptide.reporting.formats import format_duration, format_rate
 from neaptide.reporting.logs.activity import Doing, spans_of, total_ns
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.terminal.live_table import format_duration, format_rate
 
 
 def summary_table(run: LiveRun) -> Table:
-    """A row per job. A job that was never measured has only its end."""
+    """A row per job. The row of a job that was never measured only says how the job ended."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("job", no_wrap=True)
     table.add_column("ended", no_wrap=True)
@@ -41,7 +41,7 @@ def summary_table(run: LiveRun) -> Table:
 
 
 def remarks(run: LiveRun) -> list[str]:
-    """What one should know of jobs that were not part of it."""
+    """A sentence about each job that did no iteration under the daemon."""
     return [
         f"{result.name} did no iteration under the policy: it ended before it was measured, or never used the device; "
         f"see {result.output}"
@@ -51,7 +51,7 @@ def remarks(run: LiveRun) -> list[str]:
 
 
 def summary_line(run: LiveRun) -> str:
-    """All jobs together."""
+    """The run in one line: the work of all jobs together, and the memory they held."""
     held = f"at most {format_bytes(run.row.peak_bytes)} of {format_bytes(run.budget_bytes)} held"
     metrics = run.row.metrics
     done = f"{metrics.throughput:.2f} times the work of one job alone" if metrics.jobs else "no job was measured"

@@ -1,4 +1,4 @@
-"""The jobs of a scenario as one reads them before a run: what each needs, alone and together."""
+"""The jobs of a scenario as a table, printed before a run: what each job needs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import facts_of
 from neaptide.core.units import format_bytes, format_seconds
-from neaptide.reporting.logs.alike import alike, common_name
-from neaptide.reporting.logs.records import facts_of
+from neaptide.reporting.logs.copies import common_name, group_copies
 from neaptide.simulation import Submission
 
 _NARROW = 96
 
 
 def workload_table(submissions: Sequence[Submission], width: int) -> Table:
-    """A row per job; copies share one. A narrow terminal has no room for what the traces are called."""
+    """A row per job; copies share a row. A narrow terminal has no column for the names of traces."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("job", no_wrap=True, overflow="ellipsis")
     if width >= _NARROW:
@@ -25,7 +25,7 @@ def workload_table(submissions: Sequence[Submission], width: int) -> Table:
     for head in ("batch", "persistent", "ephemeral", "alone", "iterations", "arrives"):
         table.add_column(head, justify="right", no_wrap=True)
     facts = facts_of(submission.job for submission in submissions)
-    for group in alike(facts):
+    for group in group_copies(facts):
         first, copies = facts[group[0]], [submissions[position] for position in group]
         trace = copies[0].job.trace
         name = [Text(trace.name)] if width >= _NARROW else []

@@ -14,7 +14,7 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_seconds
 from neaptide.reporting.figures.bars import Bars, save_bars
-from neaptide.reporting.terminal.comparison import format_share
+from neaptide.reporting.formats import format_share
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.reproductions.mps import on_part
@@ -98,15 +98,15 @@ class _Case:
             Submission(serving, 0, regular_requests(RATE / BATCH, seconds)),
         ]
         memory_bytes = self.device.memory_bytes
-        [panel] = compare(submissions, self.device, memory_bytes, policies(policy), until_ns=round(seconds * 1e9))
-        records = {record.job.name: record for record in panel.row.metrics.jobs}
+        [run] = compare(submissions, self.device, memory_bytes, policies(policy), until_ns=round(seconds * 1e9))
+        records = {record.job.name: record for record in run.row.metrics.jobs}
         trained, latencies = records["training"], records["inference"].latencies_ns
         alone_ns = max(trained.iterations, 1) * self.training.seconds * 1e9
         return Shared(
             way,
             self.name,
             self.slo_seconds,
-            panel.row.metrics.attainment or 0.0,
+            run.row.metrics.attainment or 0.0,
             mean(latencies) / 1e9 if latencies else None,
             trained.present_ns / alone_ns,
             part,

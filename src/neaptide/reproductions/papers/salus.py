@@ -10,7 +10,7 @@ from neaptide.core.control.job import Job
 from neaptide.core.control.policy import Policy
 from neaptide.policies.salus import Salus
 from neaptide.reporting.figures.bars import Bars, save_bars
-from neaptide.reporting.terminal.comparison import Row
+from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, times
@@ -43,8 +43,8 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
     serving = serve(laboratory)
     with progress("simulating 100 jobs") as on_progress:
         rows = [
-            panel.row
-            for panel in compare(
+            run.row
+            for run in compare(
                 hundred,
                 laboratory.device,
                 laboratory.device.memory_bytes,
@@ -55,8 +55,8 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
     with progress("simulating hyper-parameter tuning"):
         tuning = {
             name: [
-                panel.row
-                for panel in compare(
+                run.row
+                for run in compare(
                     jobs,
                     laboratory.device,
                     laboratory.device.memory_bytes,

@@ -134,7 +134,7 @@ def _report(
                     "Identical pairs",
                 ),
             ),
-            "zico-11GB.png": partial(save_shared_memory, example.panels, example_title),
+            "zico-11GB.png": partial(save_shared_memory, example.runs, example_title),
         },
     )
 

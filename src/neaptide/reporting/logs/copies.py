@@ -1,4 +1,4 @@
-"""Copies of one job, which a table or a legend shows as one."""
+"""Copies of one job, which tables and legends show together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from neaptide.reporting.logs.records import JobFacts
+from neaptide.core.control.log_format import JobFacts
 
 
-def alike(jobs: Sequence[JobFacts]) -> list[list[int]]:
-    """The positions of jobs that do the same iterations, group by group in the order of their first."""
+def group_copies(jobs: Sequence[JobFacts]) -> list[list[int]]:
+    """The positions of jobs with equal iterations, a group per kind of job, in the order of the groups' first jobs."""
     groups: dict[object, list[int]] = {}
     for position, job in enumerate(jobs):
         same = (job.kind, job.solo_ns, job.batch, job.persistent_bytes, job.peak_bytes, job.deadline_ns)
@@ -19,7 +19,7 @@ def alike(jobs: Sequence[JobFacts]) -> list[list[int]]:
 
 
 def common_name(names: Sequence[str]) -> str:
-    """What copies are called together, with their number."""
+    """One name for all copies, with their number."""
     if len(names) == 1:
         return names[0]
     same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))

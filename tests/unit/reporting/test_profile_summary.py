@@ -12,7 +12,7 @@ from builders import Op, Tensor, make_trace, training_trace
 from neaptide.core.device import CATALOGUE, DeviceSpec
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import GIB
-from neaptide.reporting.terminal.summary import print_profile, title, warnings
+from neaptide.reporting.terminal.profile_summary import print_profile, title, warnings
 
 
 def printed(trace: Trace, width: int = 120, device: DeviceSpec | None = None, encoding: str = "utf-8") -> str:
@@ -97,7 +97,7 @@ def test_a_device_that_the_catalogue_does_not_know_can_be_given() -> None:
 
 
 def test_iterations_that_differ_are_said() -> None:
-    assert "differ, this is the one with the highest peak: op 3 is long." in printed(
+    assert "differ; this one has the highest peak: op 3 is long." in printed(
         replace(training_trace(), variation="op 3 is long")
     )
 

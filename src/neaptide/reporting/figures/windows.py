@@ -1,4 +1,4 @@
-"""Stretches of a run to be drawn: which are worth a close-up, and what is held in them."""
+"""Parts of a run that are drawn: which deserve a close-up, and how many bytes are held in them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from neaptide.core.traces.curve import Integers
 from neaptide.reporting.logs.records import JobRecord
 from neaptide.simulation import MemorySeries
 
-_MOST_WHOLE = 24  # iterations of the busiest job; with more, a run as a whole is a blur
-_CLOSE_UP = 6.0  # of the longest iterations
+_MOST_WHOLE = 24  # iterations of the busiest job; a drawing of more iterations is a blur
+_CLOSE_UP = 6.0  # length, in iterations of the slowest job
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a run."""
+    """A part of a run."""
 
     start_ns: int
     end_ns: int
@@ -31,7 +31,7 @@ class Window:
 
 
 def close_up(runs: Sequence[Sequence[JobRecord]]) -> Window | None:
-    """A few iterations in the middle of the time when most jobs are there in every run; None for short runs."""
+    """A few iterations in the middle of the time when most jobs are present, over all runs; None for short runs."""
     records = [record for run in runs for record in run if record.arrived_ns is not None]
     if max((record.iterations for record in records), default=0) <= _MOST_WHOLE:
         return None
@@ -40,7 +40,7 @@ def close_up(runs: Sequence[Sequence[JobRecord]]) -> Window | None:
         for record in records
         for change in ((record.arrived_ns or 0, 1), ((record.arrived_ns or 0) + record.present_ns, -1))
     )
-    present, best = 0, (0, 0, 0)  # how many are there, for how long, until when
+    present, best = 0, (0, 0, 0)  # jobs present, for how long, until when
     for (at_ns, change), (next_ns, _) in pairwise(changes):
         present += change
         best = max(best, (present, next_ns - at_ns, next_ns))
@@ -51,7 +51,7 @@ def close_up(runs: Sequence[Sequence[JobRecord]]) -> Window | None:
 
 
 def sample(total: MemorySeries, window: Window, steps: int) -> tuple[Integers, Integers]:
-    """The edges of equal steps, and in each the time at which most is held, so that no peak is lost."""
+    """The edges of equal steps, and for each step the time at which most is held, so that no peak is lost."""
     length_ns = window.end_ns - window.start_ns
     steps = max(1, min(steps, length_ns))
     edges = window.start_ns + np.arange(steps + 1, dtype=np.int64) * length_ns // steps
@@ -67,14 +67,14 @@ def sample(total: MemorySeries, window: Window, steps: int) -> tuple[Integers, I
 
 
 def level_at(series: MemorySeries, at_ns: Integers) -> Integers:
-    """The bytes held at each time; none before the first change."""
+    """The bytes held at each time; zero before the first change."""
     levels = np.concatenate((np.zeros(1, dtype=np.int64), series.held_bytes))
     found: Integers = levels[series.at_ns.searchsorted(at_ns, side="right")]
     return found
 
 
-def budgets(initial_bytes: int, entries: Sequence[Entry]) -> tuple[Integers, Integers]:
-    """When the budget was set, from the start of the run on, and to what."""
+def budget_over_time(initial_bytes: int, entries: Sequence[Entry]) -> MemorySeries:
+    """The budget from the start of the run on, with its changes."""
     changes = [entry for entry in entries if isinstance(entry, BudgetChanged)]
     times = np.array([0, *(entry.at_ns for entry in changes)], dtype=np.int64)
-    return times, np.array([initial_bytes, *(entry.budget_bytes for entry in changes)], dtype=np.int64)
+    return MemorySeries(times, np.array([initial_bytes, *(entry.budget_bytes for entry in changes)], dtype=np.int64))

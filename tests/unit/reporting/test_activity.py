@@ -7,7 +7,7 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Refused
 from neaptide.core.units import GIB
 from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
-from neaptide.reporting.logs.event_words import notable
+from neaptide.reporting.logs.event_words import notable_entries
 
 
 def test_a_job_queues_waits_and_runs() -> None:
@@ -60,11 +60,11 @@ def test_what_is_worth_reading_is_told_in_words_and_iterations_are_not() -> None
         ev.BudgetChanged(4, 2 * GIB),
         ev.JobFailed(5, "a", "out of memory"),
     )
-    assert list(notable(entries)) == [
+    assert list(notable_entries(entries)) == [
         (0, "a arrived"),
         (1, "a admitted to lane 2, up to 1.00 GiB"),
         (3, "a waits for memory inside an iteration"),
-        (3, "refused: a is to be suspended: it is not admitted"),
+        (3, "refused: the policy suspends a: it is not admitted"),
         (4, "the budget is 2.00 GiB"),
         (5, "a failed: out of memory"),
     ]

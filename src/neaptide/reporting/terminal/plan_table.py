@@ -1,14 +1,11 @@
-"""What planners made of one trace under one budget: a table for people, values for programs, a figure for both."""
+"""Plans of several planners for one trace and one budget: a table for people, and the same numbers for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,16 +15,13 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.planning.apply import Summary
 from neaptide.planning.plan import Plan
-from neaptide.reporting.figures.axes import byte_axis
-from neaptide.reporting.figures.colours import COLOURS
-from neaptide.reporting.figures.profile import STYLE, check_name, undated
 
 _HEADS = ("planner", "peak", "time", "", "waiting", "swapped", "recomputed", "compressed", "planned in")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one planner did; without a summary it could not meet the budget, and reached `lowest_bytes`."""
+    """The plan of one planner; or without a summary the lowest peak of a planner that did not meet the budget."""
 
     planner: str
     plan: Plan | None
@@ -39,13 +33,13 @@ class Attempt:
 def print_attempts(
     trace: Trace, device: DeviceSpec, budget_bytes: int, bound_bytes: int, attempts: Sequence[Attempt], out: Console
 ) -> None:
-    """Print the table, the fastest plan first, and below it who could not."""
+    """Print the table, the fastest plan first, and below it the planners that did not meet the budget."""
     batch = f", batch {trace.batch}" if trace.batch else ""
     out.print(Text(f"{trace.name}{batch} on {device.name}, within {format_bytes(budget_bytes)}", "bold"))
     out.print(
         Text(
-            f"As it is: {format_bytes(trace.peak_bytes)}, of which {format_bytes(trace.persistent_bytes)} outlive an "
-            f"iteration, in {format_seconds(trace.seconds)}. No plan can go below {format_bytes(bound_bytes)}."
+            f"Unplanned: {format_bytes(trace.peak_bytes)}, of which {format_bytes(trace.persistent_bytes)} outlive"
+            f" an iteration, in {format_seconds(trace.seconds)}. No plan can go below {format_bytes(bound_bytes)}."
         )
     )
     out.print()
@@ -54,9 +48,11 @@ def print_attempts(
         out.print(_table(made))
     for each in attempts:
         if each.summary is None:
-            out.print(Text(f"{each.planner} cannot: it reaches {format_bytes(each.lowest_bytes)}", "yellow"))
+            out.print(
+                Text(f"{each.planner} cannot meet the budget: it reaches {format_bytes(each.lowest_bytes)}", "yellow")
+            )
     if any(each.plan is not None and not each.plan.lossless for each in made):
-        out.print(Text("* changes gradients: its codec is lossy", "yellow"))
+        out.print(Text("* this plan changes gradients: its codec is lossy", "yellow"))
 
 
 def _table(made: Sequence[Attempt]) -> Table:
@@ -86,7 +82,7 @@ def _or_dash(text: str, value: float) -> str:
 
 
 def attempt_values(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """The same numbers for a program."""
+    """The numbers of the table, for a program."""
     return [
         {
             "planner": each.planner,
@@ -97,38 +93,3 @@ def attempt_values(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
         }
         for each in attempts
     ]
-
-
-def save_frontier(trace: Trace, lines: Mapping[str, Sequence[Attempt]], path: Path) -> None:
-    """Draw what each planner's plans take, in time over that without a plan, against their peaks."""
-    check_name(path)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.2, 2.8), layout="constrained")
-        axes = figure.add_subplot()
-        axis = byte_axis(trace.peak_bytes, 6)
-        top = 1.0
-        for index, (name, attempts) in enumerate(lines.items()):
-            points = sorted((each.summary.peak_bytes, each.summary.seconds) for each in attempts if each.summary)
-            points.append((trace.peak_bytes, trace.seconds))
-            times = [seconds / trace.seconds for _, seconds in points]
-            top = max(top, min(max(times), 3.0))
-            own = name == "best"
-            axes.plot(
-                [held for held, _ in points],
-                times,
-                marker="o",
-                markersize=3 if own else 2,
-                linewidth=1.6 if own else 0.8,
-                color="black" if own else COLOURS[index % len(COLOURS)],
-                linestyle="-" if index < len(COLOURS) or own else "--",
-                label=name,
-                zorder=3 if own else 2,
-            )
-        axes.set_xticks(axis.ticks(trace.peak_bytes), [axis.number(tick) for tick in axis.ticks(trace.peak_bytes)])
-        axes.set_xlim(0, trace.peak_bytes * 1.03)
-        axes.set_ylim(0.97, 1 + (top - 1) * 1.08 + 0.01)
-        axes.set_xlabel(f"Peak memory ({axis.name})")
-        axes.set_ylabel("Time (x no plan)")
-        axes.set_title(trace.name, loc="left", fontsize=8, fontweight="bold")
-        figure.legend(loc="outside lower center", ncols=5, handlelength=1.4)
-        figure.savefig(path, dpi=200, metadata=undated(path))

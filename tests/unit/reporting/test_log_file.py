@@ -12,9 +12,9 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import Header, JobFacts
 from neaptide.core.traces.trace import Phase
-from neaptide.reporting.logs.log_file import Header, log_lines, read_runs, write_log
-from neaptide.reporting.logs.records import JobFacts
+from neaptide.reporting.logs.log_file import log_lines, read_runs, write_log
 
 HEADER = Header(
     scenario="two.toml",

@@ -1,4 +1,4 @@
-"""A profile as one reads it in a terminal: the numbers, the largest tensors, and the curve."""
+"""A profile in a terminal: the numbers, the largest tensors, and the memory curve."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from neaptide.core.device import CATALOGUE, DeviceSpec
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.figures.trace_timeline import STACKING, phase_spans, start_seconds
+from neaptide.reporting.formats import printable
 from neaptide.reporting.terminal.curves import draw_curve
 
 _LARGEST = 10
@@ -20,7 +21,7 @@ _CURVE_ROWS = 12
 
 
 def print_profile(trace: Trace, console: Console, device: DeviceSpec | None = None) -> None:
-    """Print all that a profile shows; `device` is only needed for one that the catalogue does not know."""
+    """Print the profile; pass `device` if the catalogue does not have the trace's device."""
     device = device or CATALOGUE.get(trace.device)
     ascii_only = console.options.ascii_only
     parts: list[RenderableType] = [
@@ -40,19 +41,19 @@ def print_profile(trace: Trace, console: Console, device: DeviceSpec | None = No
         console.print(line, no_wrap=True, overflow="crop")
     for warning in warnings(trace, device):
         console.print()
-        console.print(Text(_printable(warning), "bold yellow"))
+        console.print(Text(printable(warning), "bold yellow"))
 
 
 def title(trace: Trace) -> Text:
-    """What was profiled, in one line."""
+    """One line that says what was profiled, and how."""
     batch = f", batch {trace.batch}" if trace.batch else ""
     work = "inference" if (trace.ops.phase == Phase.INFERENCE).all() else "training"
     how = "estimated for" if trace.estimated else "measured on"
-    return Text.assemble((_printable(trace.name), "bold"), _printable(f"{batch}, {work}, {how} {trace.device}"))
+    return Text.assemble((printable(trace.name), "bold"), printable(f"{batch}, {work}, {how} {trace.device}"))
 
 
 def warnings(trace: Trace, device: DeviceSpec | None) -> Iterator[str]:
-    """What one should know before one relies on the profile, a sentence each."""
+    """Sentences that a reader should know before relying on the profile."""
     if device is not None and trace.peak_bytes > device.memory_bytes:
         short = trace.peak_bytes - device.memory_bytes
         yield (
@@ -60,7 +61,7 @@ def warnings(trace: Trace, device: DeviceSpec | None) -> Iterator[str]:
             f"{format_bytes(device.memory_bytes)}, {format_bytes(short)} too little."
         )
     if trace.variation:
-        yield f"Iterations differ, this is the one with the highest peak: {trace.variation}."
+        yield f"Iterations differ; this one has the highest peak: {trace.variation}."
 
 
 def _numbers(trace: Trace) -> Table:
@@ -81,7 +82,7 @@ def _numbers(trace: Trace) -> Table:
         ("light ops", f"{trace.light_share:.1%}", "of the device time; they leave room for other jobs"),
         ("ops", f"{len(trace.ops):,}", ", ".join(phases)),
     ):
-        table.add_row(*(Text(_printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 
@@ -112,14 +113,14 @@ def _largest(trace: Trace, width: int, ascii_only: bool) -> Table:
             format_bytes(int(tensors.bytes[row])),
             Kind(tensors.kind[row]).name.lower(),
             Text(_life(trace, row, 8 if narrow else 16, ascii_only)),
-            Text(_printable(label)) if label else Text("(outside any module)", "dim"),
-            Text(_printable(layout.replace(", ", ",") if narrow else layout)),
+            Text(printable(label)) if label else Text("(outside any module)", "dim"),
+            Text(printable(layout.replace(", ", ",") if narrow else layout)),
         )
     return table
 
 
 def _life(trace: Trace, row: int, columns: int, ascii_only: bool) -> str:
-    """When in the iteration a tensor is held, as a small bar, and for how long."""
+    """A small bar that shows when in the iteration a tensor is held, and for how long."""
     n = len(trace.ops)
     born, died = int(trace.tensors.born[row]), int(trace.tensors.died[row])
     start = float(start_seconds(trace)[min(max(born, 0), n - 1)])
@@ -130,8 +131,3 @@ def _life(trace: Trace, row: int, columns: int, ascii_only: bool) -> str:
     off, on = ".=" if ascii_only else "·━"
     bar = off * first + on * (last - first) + off * (columns - last)
     return f"{bar} {'always' if born < 0 and died >= n else format_seconds(end - start)}"
-
-
-def _printable(text: str) -> str:
-    """The text without what would steer a terminal: a trace may come from a stranger."""
-    return "".join(character if character.isprintable() else "?" for character in text)
