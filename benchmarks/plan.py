@@ -105,5 +105,5 @@ def _planner_seconds(name: str, batch: int) -> float:
     device = find_device("V100")
     trace = estimated(lambda: build(name, batch).step, device, name=name, batch=batch)
     started = perf_counter()
-    PLANNERS["best"](trace, trace.persistent_bytes + trace.ephemeral_bytes // 2, device)
+    PLANNERS.make("best")(trace, trace.persistent_bytes + trace.ephemeral_bytes // 2, device)
     return perf_counter() - started

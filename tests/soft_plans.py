@@ -17,7 +17,7 @@ from neaptide.core.traces.columns import Labels, Lists
 from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 from neaptide.fitting.run import Run
 from neaptide.planning.analysis.candidates import candidates
-from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.plan import Gap, Plan, Planner, Return
 
 PROFILED = 7  # iterations before a plan is carried out
@@ -27,7 +27,7 @@ def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
     """Candidate i is swapped, recomputed, coded or kept by letter i of `ways`, over and over."""
 
     def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:  # noqa: ARG001
-        found, chains = candidates(trace), Chains(trace)
+        found, chains = candidates(trace), RecomputeChains(trace)
         gaps: list[Gap] = []
         for row, way in zip(range(len(found)), cycle(ways), strict=False):
             back = {"s": Return.SWAP, "r": Return.RECOMPUTE, "c": Return.DECODE, "k": None}[way]
@@ -45,10 +45,10 @@ def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
             gaps.append(gap)
         try:
             return Plan(planner="hand", gaps=chains.complete(gaps, stay=stay))
-        except Unreachable:  # some cannot be computed again together: one by one, then
+        except CannotRecomputeError:  # some cannot be computed again together: one by one, then
             good: list[Gap] = []
             for gap in gaps:
-                with suppress(Unreachable):
+                with suppress(CannotRecomputeError):
                     chains.complete([*good, gap], stay=stay)
                     good.append(gap)
             return Plan(planner="hand", gaps=chains.complete(good, stay=stay))

@@ -22,7 +22,7 @@ QUICK = ("liveness", "vdnn", "vdnn-all", "superneurons", "capuchin", "dtr", "ech
 def promised(name: str, trace: Trace, budget_bytes: int) -> Plan:
     if name == "best":
         return best.plan(trace, budget_bytes, DEVICE, time_limit_seconds=0.01)
-    return PLANNERS[name](trace, budget_bytes, DEVICE)
+    return PLANNERS.make(name)(trace, budget_bytes, DEVICE)
 
 
 @pytest.mark.parametrize("name", QUICK)

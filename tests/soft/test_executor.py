@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Kind, Phase
-from neaptide.planning.executor.compile.compiling import compiled
+from neaptide.planning.executor.compile.compiler import compile_plan
 from neaptide.planning.executor.compile.program import Verb
 from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
 from neaptide.planning.executor.run.codecs import DECODE, ENCODE
@@ -129,7 +129,7 @@ def gap(tensor: int, after: int, before: int, back: Return = Return.RECOMPUTE) -
 
 
 def program_of(gaps: list[Gap], **changes: object):  # type: ignore[no-untyped-def]
-    return compiled(trace(), Plan(planner="hand", gaps=tuple(gaps)), recording(**changes), find_device("soft"))
+    return compile_plan(trace(), Plan(planner="hand", gaps=tuple(gaps)), recording(**changes), find_device("soft"))
 
 
 def test_gaps_begin_and_end_at_moments() -> None:

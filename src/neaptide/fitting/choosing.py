@@ -11,8 +11,8 @@ from neaptide.core.traces.trace import Kind, Trace
 from neaptide.core.units import format_bytes
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import Summary
-from neaptide.planning.executor.compile.compiling import compiled
-from neaptide.planning.executor.compile.prediction import predicted
+from neaptide.planning.executor.compile.compiler import compile_plan
+from neaptide.planning.executor.compile.prediction import predict
 from neaptide.planning.executor.compile.program import Program
 from neaptide.planning.executor.compile.recording import Recording
 from neaptide.planning.plan import CannotFitError, Planner
@@ -55,7 +55,7 @@ def choose(
     """
     at_start = int(trace.tensors.bytes[trace.tensors.born == -1].sum())
     elsewhere = max(0, allocated_bytes - at_start)
-    plan_it = PLANNERS[planner] if isinstance(planner, str) else planner
+    plan_it = PLANNERS.make(planner) if isinstance(planner, str) else planner
     refused: dict[int, str] = {}
     for tensor in np.flatnonzero(trace.tensors.saved).tolist():
         activation = trace.tensors.kind[tensor] in (Kind.ACTIVATION, Kind.TEMPORARY)
@@ -72,8 +72,8 @@ def choose(
                 break
             raise error.beside(elsewhere) from None
         for waits in (False, True):
-            program = compiled(trace, plan, recording, device, waits)
-            chosen = Chosen(trace, program, predicted(trace, program.plan, device), elsewhere, dict(refused))
+            program = compile_plan(trace, plan, recording, device, waits)
+            chosen = Chosen(trace, program, predict(trace, program.plan, device), elsewhere, dict(refused))
             if chosen.peak_bytes <= budget_bytes:
                 return chosen
         lowest = min(lowest, chosen.peak_bytes)

@@ -1,7 +1,7 @@
 """A planned trace is a trace: what an iteration does under a plan, as an ordinary trace.
 
-Tensors with gaps become one tensor per presence. Ops that run again, codecs and waits for late copies are ops of their
-own, so the planned trace's seconds and curve are right by themselves.
+A tensor with gaps becomes one tensor per presence. Ops that run again, codecs and waits for late copies are ops of
+their own, so the planned trace's seconds and curve need no correction.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Integers, Labels, Lists
 from neaptide.core.traces.trace import Ops, Phase, Tensors, Trace
 from neaptide.planning.costing.presences import Presences
+from neaptide.planning.costing.rows import DECODE, ENCODE, ORIGINAL, RERUN, WAIT
 from neaptide.planning.costing.schedule import Schedule, Scheduler
-from neaptide.planning.costing.sequence import DECODE, ENCODE, ORIGINAL, RERUN, WAIT
 from neaptide.planning.plan import Plan, Return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a plan does and what it costs."""
+    """What a plan does and what it costs, in figures."""
 
     planner: str
     peak_bytes: int
@@ -33,7 +33,7 @@ class Summary:
     recomputed_bytes: int
     compressed_bytes: int
     swaps: int
-    recomputed: int  # gaps that end by computing again
+    recomputed: int  # gaps that end by recomputation
     reruns: int  # ops that run again
     compressions: int
 
@@ -41,13 +41,13 @@ class Summary:
 def apply(trace: Trace, plan: Plan, device: DeviceSpec) -> Trace:
     """The trace of the same iteration under the plan.
 
-    ValueError names the op and the tensor when an op would read what is absent or changed.
+    ValueError, which names the op and the tensor, if an op would read a tensor that is absent or changed.
     """
     return planned_trace(trace, Scheduler(trace, device).schedule(plan))
 
 
 def summary_of(trace: Trace, plan: Plan, device: DeviceSpec) -> Summary:
-    """What the plan does to the trace, in figures."""
+    """What the plan does to the trace and what it costs."""
     schedule = Scheduler(trace, device).schedule(plan)
     sizes = trace.tensors.bytes
     moved = {way: sum(int(sizes[gap.tensor]) for gap in plan.gaps if gap.back is way) for way in Return}
@@ -70,7 +70,7 @@ def summary_of(trace: Trace, plan: Plan, device: DeviceSpec) -> Summary:
 
 
 def planned_trace(trace: Trace, schedule: Schedule) -> Trace:
-    """A schedule as a trace."""
+    """The trace of a schedule."""
     rows = schedule.rows
     keep = schedule.kept
     there = schedule.presences.without(~keep)
@@ -121,18 +121,16 @@ def planned_trace(trace: Trace, schedule: Schedule) -> Trace:
 
 
 def _accesses(trace: Trace, schedule: Schedule, there: Presences, kept_row: Integers) -> tuple[Lists, Lists]:
-    """What each row reads and writes, as presences; ValueError if a tensor is absent then."""
-    rows, again, gaps = schedule.rows, schedule.again, schedule.gaps
+    """The presences that each row reads and writes; ValueError if a tensor is absent then."""
+    rows, again, gaps = schedule.rows, schedule.reruns, schedule.gaps
     codes = np.flatnonzero(gaps.decode)
     plain = there.gap < 0
     presence_of_code = np.full(len(gaps), -1)
     presence_of_code[there.gap[~plain]] = np.flatnonzero(~plain)
     count = int(kept_row[-1]) + 1
-    stride = count + 2
-    keys = there.tensor[plain] * stride + there.start[plain] + 1
 
     def found(row: Integers, tensor: Integers) -> Integers:
-        at = np.searchsorted(keys, tensor * stride + row + 1, side="right") - 1
+        at = there.latest(tensor, row)
         absent = (at < 0) | (there.tensor[at] != tensor) | (there.end[at] < row) | (there.start[at] > row)
         if absent.any():
             first = int(absent.argmax())

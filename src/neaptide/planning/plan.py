@@ -1,13 +1,13 @@
-"""What is done to the tensors of one iteration so that it needs less memory.
+"""A plan: what is done to the tensors of one iteration so that the iteration needs less memory.
 
-A tensor that is not kept is absent for one or more gaps of its life. A gap says after which op its bytes are let go,
-before which op they are back, and how they come back: copied from the host, computed again, or decoded. That is all a
-plan is; `apply` says what it costs, the executor carries it out.
+A tensor that is not kept is absent from the device for one or more gaps of its life. A gap says after which op the
+tensor's bytes are released, before which op they are back, and how they come back: copied from the host, recomputed, or
+decoded. A plan is nothing but gaps; `apply` computes what they cost, and the executor carries them out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -15,51 +15,46 @@ from typing import Protocol
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
+from neaptide.core.units import format_bytes
 
 
 class Return(Enum):
-    """How a tensor comes back."""
+    """How a tensor comes back to the device."""
 
     SWAP = "swap"  # its bytes went to host memory and are copied back
-    RECOMPUTE = "recompute"  # the op that made it runs again
+    RECOMPUTE = "recompute"  # the ops that made it run again
     DECODE = "decode"  # a smaller code of it stayed on the device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec:
-    """A smaller form of a tensor's bytes. `ratio` is the code's share of the bytes; a lossy one changes gradients."""
+    """A smaller form of a tensor's bytes."""
 
     name: str
-    ratio: float
-    lossy: bool
+    ratio: float  # bytes of the code over bytes of the tensor
+    lossy: bool  # a lossy codec changes gradients
 
 
-CODECS: Mapping[str, Codec] = MappingProxyType(
-    {
-        codec.name: codec
-        for codec in (
-            Codec(name="bit", ratio=1 / 32, lossy=False),  # the sign of a ReLU's output, where only that is read again
-            Codec(
-                name="sparse", ratio=0.5, lossy=False
-            ),  # non-zero values and where they are; the ratio is a typical one
-            Codec(name="half", ratio=0.5, lossy=True),  # bfloat16 of a float32
-        )
-    }
+_CODECS = (
+    Codec(name="bit", ratio=1 / 32, lossy=False),  # the sign of a ReLU's output, where the backward pass reads no more
+    Codec(name="sparse", ratio=0.5, lossy=False),  # the non-zero values and their positions; a typical ratio
+    Codec(name="half", ratio=0.5, lossy=True),  # bfloat16 instead of float32
 )
+CODECS: Mapping[str, Codec] = MappingProxyType({codec.name: codec for codec in _CODECS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """One absence of a tensor.
+    """One absence of one tensor: it is on the device until op `after` has run, and again when op `before` runs.
 
-    It is on the device until op `after` has run and again when op `before` runs. A swap's copy out begins when `after`
-    has run, its copy in begins when op `fetch` begins (`fetch <= before`; None: as late as is still in time when copies
-    are not delayed). If `gone` names an op (`after < gone <= before`), that op waits until the copy out has ended; else
-    nobody waits, and the bytes are simply held until then. A recomputed tensor's producing ops, all that wrote it until
-    `after`, run again just before op `before`; what they read must be present then, or come back before the same op, by
-    a gap of its own. A tensor that had died by then is given a gap that ends there all the same: it is back for the
-    recomputations before that op and then let go again; so is one whose next gap is after op `before - 1`. A gap whose
-    `before` is the number of ops lets the tensor go for good.
+    - Swap: the copy out begins when op `after` has run. The copy in begins when op `fetch` begins (`fetch <= before`);
+      with None it begins as late as is in time if no copy is delayed. If `gone` names an op (`after < gone <= before`),
+      that op waits until the copy out has ended. Otherwise no op waits, and the bytes are held until the copy ends.
+    - Recompute: all ops up to `after` that wrote the tensor run again just before op `before`. What they read must be
+      on the device then, or come back before the same op by a gap of its own. A tensor that had died by then gets a gap
+      that ends there, too: it comes back for the recomputations before that op and is then released. So is a tensor
+      whose next gap begins after op `before - 1`.
+    - A gap whose `before` is the number of ops releases the tensor for good.
     """
 
     tensor: int
@@ -71,9 +66,14 @@ class Gap:
     codec: str | None = None  # for DECODE
 
 
+def in_order(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """The gaps in the order that a plan has them: by `before`, then `after`, then `tensor`."""
+    return tuple(sorted(gaps, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The gaps of one iteration; a tensor without one is kept. Gaps are ordered by (before, after, tensor)."""
+    """The gaps of one iteration, as `in_order` sorts them. A tensor without a gap is kept."""
 
     planner: str
     gaps: tuple[Gap, ...] = ()
@@ -84,11 +84,12 @@ class Plan:
 
 
 class CannotFitError(ValueError):
-    """No plan of this planner meets the budget. The message is one line that names both figures."""
+    """No plan of this planner meets the budget. The message is one line with the planner's lowest peak and the bound.
+
+    `lowest_bytes` is the lowest peak that the planner reached; no plan of any planner can go below `bound_bytes`.
+    """
 
     def __init__(self, planner: str, budget_bytes: int, lowest_bytes: int, bound_bytes: int) -> None:
-        from neaptide.core.units import format_bytes
-
         super().__init__(
             f"{planner} cannot meet {format_bytes(budget_bytes)}: it reaches {format_bytes(lowest_bytes)}, and no plan "
             f"can go below {format_bytes(bound_bytes)}"
@@ -99,12 +100,15 @@ class CannotFitError(ValueError):
         self.bound_bytes = bound_bytes
 
     def beside(self, elsewhere_bytes: int) -> CannotFitError:
-        """The same, said of a budget that also has to hold what is no part of the trace."""
+        """The same error for a budget that must also hold `elsewhere_bytes` that are not in the trace."""
         figures = (self.budget_bytes, self.lowest_bytes, self.bound_bytes)
         return CannotFitError(self.planner, *(each + elsewhere_bytes for each in figures))
 
 
 class Planner(Protocol):
-    """A pure function. The plan's peak, as `apply` computes it, is at most `budget_bytes`; else CannotFitError."""
+    """A pure function from a trace, a budget and a device to a plan.
+
+    The plan's peak, as `apply` computes it, is at most `budget_bytes`; otherwise the planner raises CannotFitError.
+    """
 
     def __call__(self, trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan: ...

@@ -104,7 +104,7 @@ class TestSuperNeurons:
         _, values = reproduced(run, "superneurons", "--device", path)
         find = partial(limits.largest_batch, limits.NETWORKS["alexnet"], device=device_of(str(path)))
         [row] = values["tables"]["batches"]
-        found = {name: find(PLANNERS[name]) for name in ("superneurons", "vdnn")}
+        found = {name: find(PLANNERS.make(name)) for name in ("superneurons", "vdnn")}
         assert row == {"network": "alexnet", "reported": 1792, "liveness": find(None), **found}
         assert ours(values)[6:] == ["50", "32"]
         assert values["goals"][1]["found"] == f"{row['superneurons'] / row['liveness']:.1f}x at least"
@@ -161,7 +161,7 @@ class TestCapuchin:
         _, values = reproduced(run, "capuchin", "--device", path)
         spec = device_of(str(path))
         trace = estimate(TraceKey("bert-base", 32, "paper", False), spec)
-        planners = {name: PLANNERS[name] for name in capuchin.COMPARED}
+        planners = {name: PLANNERS.make(name) for name in capuchin.COMPARED}
         expected = batches.rows("bert-base", partial(batches.scaled, trace), planners, spec)
         found = values["tables"]["batches"]
         assert [row["planner"] for row in found] == ["", *capuchin.COMPARED]

@@ -6,7 +6,7 @@ import pytest
 
 from builders import Op, Tensor, make_trace
 from neaptide.core.traces.trace import Kind, Phase, Trace
-from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.apply import apply
 from neaptide.planning.plan import Gap, Plan, Return
 from steps import chain_step, device
@@ -18,19 +18,19 @@ def gone(tensor: int, after: int, before: int, back: Return = Return.RECOMPUTE) 
 
 def test_a_source_that_is_absent_comes_back_and_stays() -> None:
     trace = chain_step([10] * 4)  # tensor 1 is used by ops 1, 2 and 6, tensor 2 by ops 2, 3 and 5
-    chains = Chains(trace)
+    chains = RecomputeChains(trace)
     found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)])
     assert found == (gone(1, 2, 5), gone(2, 3, 5))
 
 
 def test_or_it_is_let_go_again_and_made_twice() -> None:
-    chains = Chains(chain_step([10] * 4))
+    chains = RecomputeChains(chain_step([10] * 4))
     found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)], stay=False)
     assert found == (gone(1, 2, 5), gone(2, 3, 5), gone(1, 4, 6))
 
 
 def test_a_swapped_source_is_copied_in_earlier() -> None:
-    chains = Chains(chain_step([10] * 4))
+    chains = RecomputeChains(chain_step([10] * 4))
     found = chains.complete([gone(1, 2, 6, Return.SWAP), gone(2, 3, 5)])
     assert found == (gone(1, 2, 5, Return.SWAP), gone(2, 3, 5))
 
@@ -56,7 +56,7 @@ def in_place(name: str = "aten::mm", rewritten: bool = False) -> Trace:
 
 def test_a_dead_source_comes_back_for_the_recomputation_alone() -> None:
     trace = in_place()
-    found = Chains(trace).complete([gone(1, 3, 5)])
+    found = RecomputeChains(trace).complete([gone(1, 3, 5)])
     assert found == (gone(0, 1, 5), gone(1, 3, 5))
     planned = apply(trace, Plan(planner="", gaps=found), device())
     names = [planned.ops.name[row] for row in range(len(planned.ops))]
@@ -64,16 +64,16 @@ def test_a_dead_source_comes_back_for_the_recomputation_alone() -> None:
 
 
 def test_all_that_wrote_a_tensor_runs_again() -> None:
-    assert Chains(in_place()).ops(1, 5) == {0, 1, 2}
+    assert RecomputeChains(in_place()).ops(1, 5) == {0, 1, 2}
 
 
 def test_a_random_op_on_the_way_makes_it_unreachable() -> None:
-    chains = Chains(in_place("aten::bernoulli"))
+    chains = RecomputeChains(in_place("aten::bernoulli"))
     assert chains.ops(1, 5) is None
-    with pytest.raises(Unreachable, match="op 0 gives another result each time"):
+    with pytest.raises(CannotRecomputeError, match="op 0 gives another result each time"):
         chains.complete([gone(1, 3, 5)])
 
 
 def test_what_was_read_before_it_was_overwritten_cannot_be_read_again() -> None:
-    with pytest.raises(Unreachable, match="tensor 0 was overwritten"):
-        Chains(in_place(rewritten=True)).complete([gone(1, 3, 5)])
+    with pytest.raises(CannotRecomputeError, match="tensor 0 was overwritten"):
+        RecomputeChains(in_place(rewritten=True)).complete([gone(1, 3, 5)])

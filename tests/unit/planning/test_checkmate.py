@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neaptide.planning.analysis.completion import Chains
+from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.apply import apply
 from neaptide.planning.checkmate.coarse_graph import coarse_graph
 from neaptide.planning.checkmate.problem import hold_everything, stage_peaks
@@ -17,7 +17,7 @@ from steps import chain_step, device
 
 def test_a_short_trace_is_its_own_graph() -> None:
     trace = chain_step([10] * 5)
-    coarse = coarse_graph(trace, Chains(trace), 48)
+    coarse = coarse_graph(trace, RecomputeChains(trace), 48)
     assert coarse.first_op.tolist() == list(range(11))
     everything = hold_everything(coarse.graph)
     assert stage_peaks(coarse.graph, everything).tolist() == trace.held_bytes.tolist()
@@ -26,7 +26,7 @@ def test_a_short_trace_is_its_own_graph() -> None:
 
 def test_a_long_trace_has_as_many_nodes_as_are_allowed() -> None:
     trace = chain_step([10] * 100)
-    coarse = coarse_graph(trace, Chains(trace), 20)
+    coarse = coarse_graph(trace, RecomputeChains(trace), 20)
     assert 15 <= len(coarse.graph) <= 20
     assert coarse.graph.repeatable.sum() == 10
 
@@ -39,7 +39,7 @@ def test_the_plan_costs_what_the_program_found(share: float) -> None:
     planned = apply(trace, plan, device())
     assert {gap.back for gap in plan.gaps} == {Return.RECOMPUTE}
     assert planned.peak_bytes <= budget
-    graph = coarse_graph(trace, Chains(trace), 48).graph
+    graph = coarse_graph(trace, RecomputeChains(trace), 48).graph
     answer, proven = optimal(graph, budget)
     assert proven
     assert answer is not None

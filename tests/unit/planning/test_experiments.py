@@ -22,14 +22,6 @@ def test_checkmates_rows_show_both_answers_and_what_rounding_loses() -> None:
     assert 1 <= tight.ratio <= checkmate.PUBLISHED_ROUNDING_RATIO
 
 
-def test_checkmates_network_rows_have_no_answer_below_its_reach() -> None:
-    trace = chain_step([10] * 6)
-    enough, too_little = checkmate.network_rows({"chain": trace}, [0.8, 0.1], device())
-    assert enough.optimal is not None
-    assert enough.optimal > 1
-    assert (too_little.optimal, too_little.rounded, too_little.ratio) == (None, None, None)
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 16, 100])
 def test_the_largest_batch_is_found_to_a_sixteenth(limit: int) -> None:
     batch, seconds = capuchin.largest_batch(lambda batch: float(batch) if batch <= limit else None, 1000)

@@ -24,7 +24,7 @@ OURS = ("vdnn-conv", "vdnn-all", "vdnn", "superneurons", "best")
 
 def quick(name: str) -> Planner:
     if name != "best":
-        return PLANNERS[name]
+        return PLANNERS.make(name)
     return lambda trace, budget_bytes, device: best.plan(trace, budget_bytes, device, time_limit_seconds=0.3)
 
 
@@ -64,7 +64,7 @@ def test_best_is_as_fast_as_any_of_those_it_starts_from_and_fits_where_they_do(
     found = summary_of(trace, best.plan(trace, budget, DEVICE, time_limit_seconds=1.0), DEVICE)
     for name in ("vdnn", "superneurons", "capuchin", "dtr"):
         try:
-            other = summary_of(trace, PLANNERS[name](trace, budget, DEVICE), DEVICE)
+            other = summary_of(trace, PLANNERS.make(name)(trace, budget, DEVICE), DEVICE)
         except CannotFitError:
             continue
         assert found.seconds <= other.seconds * (1 + 1e-9), name
@@ -73,7 +73,7 @@ def test_best_is_as_fast_as_any_of_those_it_starts_from_and_fits_where_they_do(
 def test_a_job_that_fits_is_left_alone(traces: dict[str, Trace]) -> None:
     trace = traces["alexnet"]
     for name in ("vdnn", "superneurons", "best"):
-        assert PLANNERS[name](trace, trace.peak_bytes, DEVICE).gaps == ()
+        assert PLANNERS.make(name)(trace, trace.peak_bytes, DEVICE).gaps == ()
 
 
 def test_vdnn_offloads_the_inputs_of_convolutions_or_of_all_layers(traces: dict[str, Trace]) -> None:
@@ -88,7 +88,7 @@ def test_vdnn_offloads_the_inputs_of_convolutions_or_of_all_layers(traces: dict[
 def test_vdnn_dyn_takes_the_first_that_fits(traces: dict[str, Trace]) -> None:
     trace = traces["vgg16"]
     conv, every = (planner(trace, 1 << 40, DEVICE) for planner in (vdnn.plan_conv, vdnn.plan_all))
-    lowest = {name: _lowest(PLANNERS[name], trace) for name in ("vdnn-conv", "vdnn-all")}
+    lowest = {name: _lowest(PLANNERS.make(name), trace) for name in ("vdnn-conv", "vdnn-all")}
     assert lowest["vdnn-all"] < lowest["vdnn-conv"]
     assert len(vdnn.plan(trace, lowest["vdnn-conv"], DEVICE).gaps) == len(conv.gaps)
     assert len(vdnn.plan(trace, lowest["vdnn-all"], DEVICE).gaps) == len(every.gaps)
@@ -116,7 +116,7 @@ def test_a_frontier_trades_bytes_for_seconds_and_its_traces_are_a_jobs_alternati
 
 def test_an_unknown_planner_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(ValueError, match="no planner is called 'superneuron'; did you mean superneurons"):
-        PLANNERS["superneuron"]
+        PLANNERS.make("superneuron")
 
 
 def test_names_tell_layers_apart() -> None:

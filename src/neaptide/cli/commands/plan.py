@@ -81,11 +81,11 @@ def plan(
 
 
 def _planners(wanted: Sequence[str]) -> list[str]:
-    from neaptide.planning.planners import PLANNERS
+    from neaptide.planning.planners import ONLY_BY_NAME, PLANNERS
 
     for name in wanted:
-        PLANNERS[name]  # unknown: ValueError with the nearest names
-    return list(wanted or PLANNERS)
+        PLANNERS.make(name)  # unknown: ValueError with the nearest names
+    return list(wanted) or [name for name in PLANNERS if name not in ONLY_BY_NAME]
 
 
 def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
@@ -139,7 +139,7 @@ def _attempt(trace: Trace, name: str, budget_bytes: int, spec: DeviceSpec) -> At
 
     started = perf_counter()
     try:
-        made = PLANNERS[name](trace, budget_bytes, spec)
+        made = PLANNERS.make(name)(trace, budget_bytes, spec)
     except CannotFitError as error:
         return Attempt(name, None, None, perf_counter() - started, error.lowest_bytes)
     seconds = perf_counter() - started

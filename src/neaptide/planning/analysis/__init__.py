@@ -1,4 +1,5 @@
-"""What a planner reads off a trace: which tensors it may act on, when they are idle, what no plan can go below.
+"""What a planner reads off a trace: the tensors it may plan, when they are idle, how they are recomputed, lower bounds.
 
-Planners, `planning.search` and `planning.checkmate` import it.
+It imports `core`, `planning.plan` and `planning.costing`. Planners, `planning.search`, `planning.checkmate` and the
+executor's compiler import it.
 """

@@ -1,4 +1,4 @@
-"""Which tensors a planner may do something about: what the forward pass leaves for the backward pass."""
+"""Which tensors a planner may plan: those that the forward pass leaves for the backward pass."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from neaptide.core.traces.columns import Flags, Integers
 from neaptide.core.traces.trace import Kind, Phase, Trace
-from neaptide.planning.costing.sequence import Writers, rows_of
+from neaptide.planning.costing.writers import Writers, items_of
 
-# Ops whose result depends on more than what they read; their in-place variants included.
+# Parts of the names of ops whose results are random, in-place variants included.
 _RANDOM = (
     "bernoulli", "dropout", "rand", "normal", "uniform", "multinomial", "exponential", "geometric", "cauchy", "poisson",
     "rrelu",
 )  # fmt: skip
-_COPIES = ("copy_", "_to_copy")  # may come from the host
+_COPIES = ("copy_", "_to_copy")  # their source may be on the host
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Tensors in the order of their gaps' beginnings, a column per fact."""
+    """Tensors by the end of their forward use, a column per fact."""
 
     tensor: Integers
     bytes: Integers
@@ -34,7 +34,7 @@ class Candidates:
 
 
 def candidates(trace: Trace) -> Candidates:
-    """The activations, and the temporaries saved by autograd, that the backward pass uses again."""
+    """The activations, and the temporaries that autograd saves, that the backward pass uses again."""
     tensors, uses = trace.tensors, trace.uses
     wanted = (tensors.kind == Kind.ACTIVATION) | ((tensors.kind == Kind.TEMPORARY) & tensors.saved)
     wanted &= (tensors.born >= 0) & (tensors.died < len(trace.ops)) & (tensors.bytes > 0) & (uses.producer >= 0)
@@ -55,7 +55,7 @@ def repeatable(trace: Trace) -> Flags:
     """The ops that give the same result when they run again on the same inputs."""
     ops = trace.ops
     words = ops.name.words
-    # A layer of a layer-level network has its random state beside it.
+    # A dropout of a layer-level network keeps its random state, so it can be repeated.
     random = np.array(
         [not word.startswith("layer::") and any(part in word for part in _RANDOM) for word in words], dtype=np.bool_
     )
@@ -68,10 +68,10 @@ def repeatable(trace: Trace) -> Flags:
 
 
 def recomputable(trace: Trace) -> Flags:
-    """The tensors that can be made again by the ops that write them, as long as what these read is there.
+    """The tensors that the ops that wrote them can make again, provided that the inputs of those ops are present.
 
-    All its writers are repeatable; they write nothing else but results born with them and buffers, which an executor
-    can put back; and nothing else that they read is overwritten afterwards.
+    All writers of such a tensor are repeatable. They write nothing else but results born with them and buffers (the
+    executor gives reruns copies of buffers). Nothing else that they read is overwritten before the backward pass.
     """
     ops, tensors, n = trace.ops, trace.tensors, len(trace.ops)
     writers = Writers(trace)
@@ -80,14 +80,14 @@ def recomputable(trace: Trace) -> Flags:
     good[tensor] = True
     may = repeatable(trace)[op]
     good[tensor[~may]] = False
-    tensor, op = tensor[may], op[may]  # an update of all weights writes and reads too much to look at
+    tensor, op = tensor[may], op[may]  # leave out updates of all weights, which read and write many tensors
     backward = np.flatnonzero(ops.phase == Phase.BACKWARD)
     begins = int(backward[0]) if backward.size else n
     protected = tensors.kind == Kind.BUFFER
-    index, written = rows_of(ops.writes, op)
+    index, written = items_of(ops.writes, op)
     others = (written != tensor[index]) & (tensors.born[written] != op[index]) & ~protected[written]
     good[tensor[index[others]]] = False
-    index, read = rows_of(ops.reads, op)
+    index, read = items_of(ops.reads, op)
     given = (read != tensor[index]) & ~protected[read] & (tensors.born[read] != op[index])
     good[tensor[index[given & (writers.next_at(read, op[index]) < begins)]]] = False
     return good

@@ -1,4 +1,4 @@
-"""When tensors lie idle: from the last forward use to the first backward one, and between later ones."""
+"""When tensors are idle: from the last forward use to the first backward use, and between later uses."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from neaptide.planning.plan import Gap, Return
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spans:
-    """Each from one use of a tensor to the next, with ops between them; ordered by the op that ends it."""
+class IdleSpans:
+    """Each span goes from one use of a tensor to its next, with ops between; ordered by `before`."""
 
     tensor: Integers
     bytes: Integers
-    after: Integers
-    before: Integers
+    after: Integers  # the op of the first use
+    before: Integers  # the op of the next use
     recomputable: Flags
-    first: Flags  # of its tensor: from the forward pass to the backward pass
+    first: Flags  # whether it is the tensor's first: from the forward pass to the backward pass
 
     def __len__(self) -> int:
         return self.tensor.size
 
     def gap(self, index: int, back: Return) -> Gap:
-        """The span as a gap."""
+        """The gap of a span."""
         return Gap(
             tensor=int(self.tensor[index]), after=int(self.after[index]), before=int(self.before[index]), back=back
         )
 
     def absent(self, chosen: Iterable[int], op: int) -> set[int]:
-        """The tensors among the chosen spans that are away just before an op, or come back there."""
+        """The tensors of the chosen spans that are absent before an op or come back before it."""
         return {int(self.tensor[each]) for each in chosen if self.after[each] < op <= self.before[each]}
 
 
-def idle_spans(trace: Trace) -> Spans:
-    """The spans of all candidates, from the end of their forward use on."""
+def idle_spans(trace: Trace) -> IdleSpans:
+    """The idle spans of all candidates, from the end of their forward use on."""
     known = candidates(trace)
     row_of = np.full(len(trace.tensors), -1)
     row_of[known.tensor] = np.arange(len(known))
@@ -54,7 +54,7 @@ def idle_spans(trace: Trace) -> Spans:
     idle = np.flatnonzero((row[1:] == row[:-1]) & (op[1:] > op[:-1] + 1))
     idle = idle[np.lexsort((op[idle], op[idle + 1]))]
     which = row[idle]
-    return Spans(
+    return IdleSpans(
         tensor=known.tensor[which],
         bytes=known.bytes[which],
         after=op[idle],

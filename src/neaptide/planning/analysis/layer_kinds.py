@@ -1,4 +1,4 @@
-"""What layer an op belongs to, as SuperNeurons and vDNN tell layers apart; by the op's name."""
+"""The kind of layer that an op belongs to, by the op's name, as SuperNeurons and vDNN distinguish layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from neaptide.core.traces.trace import Kind, Phase, Trace
 
 
 class LayerKind(Enum):
-    """Layers whose results a planner treats alike."""
+    """Kinds of layers; planners treat the results of one kind alike."""
 
     CONVOLUTION = "convolution"
     FULLY_CONNECTED = "fully connected"
@@ -26,7 +26,7 @@ class LayerKind(Enum):
     OTHER = "other"
 
 
-# Results that are worth keeping or swapping rather than computing again (SuperNeurons, section 3.4).
+# Layers whose results are kept or swapped, not recomputed (SuperNeurons, section 3.4).
 CHECKPOINTS = frozenset(
     {
         LayerKind.CONVOLUTION,
@@ -55,7 +55,7 @@ _PRODUCTS = (
 
 
 def kind_of(name: str) -> LayerKind:
-    """The kind of layer of an op that is not a sum."""
+    """The kind of an op by its name alone; `kinds_of_ops` also recognises joins."""
     namespace, _, op = name.rpartition("::")
     if namespace == "layer":
         return LayerKind(op.replace("_", " "))
@@ -80,7 +80,7 @@ def kind_of(name: str) -> LayerKind:
 
 
 def kinds_of_ops(trace: Trace) -> list[LayerKind]:
-    """The kind of each op of the forward pass; a sum of two tensors that the iteration made is a join."""
+    """The kind of each op; a forward op that adds two tensors made in this iteration is a join."""
     words = [kind_of(word) for word in trace.ops.name.words]
     kinds = [words[code] for code in trace.ops.name.codes.tolist()]
     made = trace.tensors.kind >= Kind.ACTIVATION
@@ -94,6 +94,6 @@ def kinds_of_ops(trace: Trace) -> list[LayerKind]:
 
 
 def kinds_of(trace: Trace, producers: Integers) -> list[LayerKind]:
-    """The kinds of the layers that some tensors come from, given the ops that first write them."""
+    """The kinds of the given ops, which are the producers of some tensors."""
     kinds = kinds_of_ops(trace)
     return [kinds[op] for op in producers.tolist()]

@@ -1,4 +1,5 @@
-"""Checkmate's optimal recomputation: the problem, its integer program, its solver, and traces made small enough for it.
+"""Checkmate's optimal recomputation: the problem, its integer program, its solver, and coarse graphs of traces.
 
-The planner `planners.checkmate` and the reproduction of the paper import it.
+It imports `core`, `planning.plan`, `planning.costing` and `planning.analysis`. The planner `planners.checkmate` and the
+reproduction of the paper import it.
 """

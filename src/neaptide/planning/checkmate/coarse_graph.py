@@ -12,7 +12,7 @@ import numpy as np
 from neaptide.core.traces.columns import Flags, Integers
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.planning.analysis.candidates import candidates
-from neaptide.planning.analysis.completion import Chains
+from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.checkmate.coarse_cuts import Uses, cuts, uses_of
 from neaptide.planning.checkmate.problem import Graph, Stages
 from neaptide.planning.plan import Gap, Return
@@ -59,7 +59,7 @@ class CoarseGraph:
         return gaps
 
 
-def coarse_graph(trace: Trace, chains: Chains, most: int) -> CoarseGraph:
+def coarse_graph(trace: Trace, chains: RecomputeChains, most: int) -> CoarseGraph:
     """The trace in at most `most` nodes."""
     backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
     begins = int(backward[0]) if backward.size else len(trace.ops)
@@ -67,7 +67,7 @@ def coarse_graph(trace: Trace, chains: Chains, most: int) -> CoarseGraph:
     return _Builder(trace, chains, planned, uses, begins, cuts(trace, planned, uses, begins, most)).build()
 
 
-def _plannable(trace: Trace, chains: Chains) -> set[int]:
+def _plannable(trace: Trace, chains: RecomputeChains) -> set[int]:
     """The tensors that can be made again even when all others of them are absent."""
     known = candidates(trace)
     ends = dict(zip(known.tensor.tolist(), known.first_backward.tolist(), strict=True))
@@ -82,7 +82,7 @@ def _plannable(trace: Trace, chains: Chains) -> set[int]:
 @dataclass(frozen=True, slots=True)
 class _Builder:
     trace: Trace
-    chains: Chains
+    chains: RecomputeChains
     planned: set[int]
     uses: Uses
     begins: int  # the first op of the backward pass

@@ -19,7 +19,7 @@ from neaptide.core.traces.columns import Floats
 from neaptide.planning.checkmate.problem import Graph
 
 
-class Program:
+class IntegerProgram:
     """Columns and rows under construction; `run`, `hold` say which column is which."""
 
     def __init__(self, graph: Graph, budget_bytes: int, share: float = 1.0) -> None:

@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 
 from neaptide.core.traces.columns import Flags, Floats
-from neaptide.planning.checkmate.integer_program import Program
+from neaptide.planning.checkmate.integer_program import IntegerProgram
 from neaptide.planning.checkmate.problem import (
     Graph,
     Stages,
@@ -26,7 +26,9 @@ _STARTS = 10
 _SHARES = (0.9, 1.0)  # of the room, for the linear program: rounding needs some
 
 
-def _solved(program: Program, whole: bool, seconds: float, start: Stages | None = None) -> tuple[Floats | None, bool]:
+def _solved(
+    program: IntegerProgram, whole: bool, seconds: float, start: Stages | None = None
+) -> tuple[Floats | None, bool]:
     """The best solution found, if any, and whether it is proven best."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
@@ -64,7 +66,7 @@ def optimal(graph: Graph, budget_bytes: int, seconds: float = 60.0) -> tuple[Sta
         return everything, True
     if _too_small(graph, budget_bytes):
         return None, True
-    program = Program(graph, budget_bytes)
+    program = IntegerProgram(graph, budget_bytes)
     solution, proven = _solved(program, True, seconds, _start(graph, budget_bytes))
     if solution is None:
         return None, proven
@@ -97,7 +99,7 @@ def rounded(graph: Graph, budget_bytes: int, seconds: float = 60.0, seed: int = 
     random = np.random.default_rng(seed)
     nothing = least_runs(graph, np.zeros_like(everything.hold))
     for share in _SHARES:
-        program = Program(graph, budget_bytes, share)
+        program = IntegerProgram(graph, budget_bytes, share)
         solution, _ = _solved(program, False, seconds)
         if solution is None:
             continue

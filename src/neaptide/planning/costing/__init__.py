@@ -1,4 +1,4 @@
-"""What a plan costs: the order, the copies, the times and the bytes of a planned iteration.
+"""What a plan costs: the rows of a planned iteration, when they run, and which bytes each of them holds.
 
-`planning.apply` and every planner import it. It imports only `core` and `planning.plan`.
+It imports only `core` and `planning.plan`. `planning.apply`, the other rooms of `planning` and the executor import it.
 """

@@ -1,4 +1,4 @@
-"""A plan's gaps as columns, checked on their own: what does not depend on what the ops read."""
+"""A plan's gaps as columns, with the checks that do not depend on what ops read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODE_OF = {Return.SWAP: 0, Return.RECOMPUTE: 1, Return.DECODE: 2}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GapTable:
-    """Gaps ordered by (tensor, after). A gap that ends at the number of ops is for good: the tensor is let go early."""
+    """Gaps ordered by (tensor, after)."""
 
     tensor: Integers
     after: Integers
@@ -26,17 +26,17 @@ class GapTable:
     swap: Flags
     recompute: Flags
     decode: Flags
-    ratio: Floats  # of the code, where it is decoded
+    ratio: Floats  # bytes of the code over bytes of the tensor, for DECODE
     codec: tuple[str, ...]
-    first: Flags  # of its tensor
-    last: Flags  # of its tensor
-    dropped: Flags  # never back
+    first: Flags  # whether it is the first gap of its tensor
+    last: Flags  # whether it is the last gap of its tensor
+    dropped: Flags  # the tensor never comes back: the gap ends at the number of ops
 
     def __len__(self) -> int:
         return self.tensor.size
 
     def gaps(self) -> tuple[Gap, ...]:
-        """The same as a plan has them."""
+        """The gaps in a plan's order."""
         made = []
         for row in np.lexsort((self.tensor, self.after, self.before)).tolist():
             fetch, gone = int(self.fetch[row]), int(self.gone[row])
@@ -55,7 +55,7 @@ class GapTable:
 
     @classmethod
     def of(cls, trace: Trace, gaps: Sequence[Gap]) -> GapTable:
-        """A plan's gaps; ValueError if they cannot be gaps of this trace."""
+        """The table of some gaps; ValueError if they cannot be gaps of this trace."""
         gaps = sorted(gaps, key=lambda gap: (gap.tensor, gap.after, gap.before))
         rows = np.array(
             [

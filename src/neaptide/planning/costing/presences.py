@@ -1,4 +1,4 @@
-"""When each tensor of a planned iteration is on the device, in rows of its sequence."""
+"""Which rows of a planned iteration each tensor is on the device for."""
 
 from __future__ import annotations
 
@@ -8,31 +8,38 @@ import numpy as np
 
 from neaptide.core.traces.columns import Flags, Integers
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.costing.copies import Run
 from neaptide.planning.costing.gap_table import GapTable
 from neaptide.planning.costing.reruns import Reruns
-from neaptide.planning.costing.sequence import Sequence
+from neaptide.planning.costing.rows import Rows
+from neaptide.planning.costing.timing import Timing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presences:
-    """From row `start` to row `end`, both included; ordered by (tensor, start), and codes after all tensors."""
+    """Stays of tensors and of codes on the device, from row `start` to row `end`, both included.
+
+    Tensors come first, ordered by (tensor, start); codes follow.
+    """
 
     tensor: Integers
     start: Integers
     end: Integers
     bytes: Integers
-    gap: Integers  # the gap whose code it is, else -1
+    gap: Integers  # of a code: the gap that it belongs to; else -1
 
     def held_bytes(self, rows: int) -> Integers:
-        """The bytes that are there in each row."""
-        change = np.zeros(rows + 1, dtype=np.int64)
-        np.add.at(change, np.clip(self.start, 0, rows), self.bytes)
-        np.subtract.at(change, np.clip(self.end + 1, 0, rows), self.bytes)
-        return np.cumsum(change)[:rows]
+        """The bytes held in each row."""
+        return held_bytes(self.start, self.end, self.bytes, rows)
+
+    def latest(self, tensor: Integers, row: Integers) -> Integers:
+        """The tensor's last presence that starts at or before a row; if it has none, one of another tensor, or -1."""
+        plain = self.gap < 0
+        stride = 3 + int(max(self.start.max(initial=0), row.max(initial=0)))
+        keys = self.tensor[plain] * stride + self.start[plain] + 1
+        return np.searchsorted(keys, tensor * stride + row + 1, side="right") - 1
 
     def without(self, removed: Flags) -> Presences:
-        """The same after some rows are taken out."""
+        """The same presences after some rows are removed."""
         rows = removed.size
         before = np.concatenate(([0], np.cumsum(~removed)))
         start = np.where(self.start < 0, -1, before[np.clip(self.start, 0, rows)])
@@ -41,10 +48,18 @@ class Presences:
         return Presences(self.tensor, start, end, self.bytes, self.gap)
 
 
-def presences(
-    trace: Trace, gaps: GapTable, rows: Sequence, again: Reruns, timing: Run, fetch_row: Integers
+def held_bytes(first: Integers, last: Integers, sizes: Integers, rows: int) -> Integers:
+    """The bytes held in each of `rows` rows by what is there from row `first` to row `last`, both included."""
+    change = np.zeros(rows + 1, dtype=np.int64)
+    np.add.at(change, np.clip(first, 0, rows), sizes)
+    np.subtract.at(change, np.clip(last + 1, 0, rows), sizes)
+    return np.cumsum(change)[:rows]
+
+
+def find_presences(
+    trace: Trace, gaps: GapTable, rows: Rows, reruns: Reruns, timing: Timing, fetch_row: Integers
 ) -> Presences:
-    """The presences that the gaps leave."""
+    """The presences of all tensors and codes; a swap's copy in may begin at its `fetch_row`."""
     tensors = trace.tensors
     swaps, codes = np.flatnonzero(gaps.swap), np.flatnonzero(gaps.decode)
     died = tensors.died[gaps.tensor]
@@ -52,23 +67,24 @@ def presences(
     back = np.full(len(gaps), len(rows))
     np.minimum.at(back, rows.run_gap, rows.rerun_row[rows.run_rerun])
     back[codes] = rows.decode_row[codes]
-    if swaps.size:  # held from the beginning of the copy
+    if swaps.size:  # a tensor is held from the beginning of its copy in
         begun = np.searchsorted(timing.starts, timing.in_starts, side="right") - 1
         back[swaps] = np.minimum(np.maximum(begun, fetch_row), rows.wait_row[swaps])
 
     leaves = rows.op_row[np.minimum(gaps.after, died)]
     leaves[codes] = rows.encode_row[codes]
-    if swaps.size:  # held to the end of the copy
+    if swaps.size:  # a tensor is held to the end of its copy out
         copied = np.searchsorted(timing.starts, timing.out_ends, side="left") - 1
         leaves[swaps] = np.maximum(leaves[swaps], np.minimum(copied, back[swaps] - 1))
 
-    # It stays until its next gap or its death; if that is before the op, for the recomputations before the op alone.
+    # A returned tensor stays until its next gap or its death. If those precede the op, it stays only for the
+    # recomputations before the op.
     following = np.where(gaps.last, died, np.roll(gaps.after, -1))
     stays = (died >= gaps.before) & (following >= gaps.before)
     chain_end = np.maximum(back, rows.wait_row)
     np.maximum.at(chain_end, rows.run_gap, rows.rerun_row[rows.run_rerun])
-    used = again.read_gap >= 0
-    np.maximum.at(chain_end, again.read_gap[used], rows.rerun_row[again.read[used]])
+    used = reruns.read_gap >= 0
+    np.maximum.at(chain_end, reruns.read_gap[used], rows.rerun_row[reruns.read[used]])
     until = np.where(gaps.last, rows.op_row[np.maximum(died, 0)], np.roll(leaves, -1))
     until = np.where(stays, until, chain_end)
 

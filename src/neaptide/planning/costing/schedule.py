@@ -1,4 +1,4 @@
-"""What a plan costs: the rows of the planned iteration with their times, and the bytes that each holds."""
+"""What a plan costs: the rows of the planned iteration, their times, and the bytes that each holds."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import numpy as np
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Flags, Floats, Integers
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.costing.copies import Copies, Rows, Run, latest_fetches, run
 from neaptide.planning.costing.gap_table import GapTable
-from neaptide.planning.costing.presences import Presences, presences
-from neaptide.planning.costing.reruns import Reruns, reruns
-from neaptide.planning.costing.sequence import DECODE, ENCODE, ORIGINAL, RERUN, WAIT, Sequence, Writers, sequence
+from neaptide.planning.costing.presences import Presences, find_presences
+from neaptide.planning.costing.reruns import Reruns, find_reruns
+from neaptide.planning.costing.rows import DECODE, ENCODE, ORIGINAL, RERUN, WAIT, Rows, planned_rows
+from neaptide.planning.costing.timing import Copies, RowTimes, Timing, compute_timing, fetch_ops, latest_fetches
+from neaptide.planning.costing.writers import Writers
 from neaptide.planning.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """A planned iteration. Waits of no length are among its rows."""
+    """A planned iteration. Its rows include waits of zero length."""
 
     gaps: GapTable
-    rows: Sequence
-    again: Reruns
+    rows: Rows
+    reruns: Reruns
     presences: Presences
     durations: Floats  # of each row, waiting included
     host_seconds: Floats
@@ -37,59 +38,59 @@ class Schedule:
 
     @property
     def held_bytes(self) -> Integers:
-        """The bytes of each row; those of the planned trace in the rows that are kept."""
+        """The bytes held in each row; in the kept rows, those of the planned trace."""
         kept = self.kept
         held = self.presences.without(~kept).held_bytes(int(kept.sum()))
         spread: Integers = held[np.cumsum(kept) - 1] + self.scratch_bytes
         return spread
 
+    def left_by(self, swaps: Integers) -> Integers:
+        """The presence that each swap gap ends."""
+        return self.presences.latest(self.gaps.tensor[swaps], self.rows.op_row[self.gaps.after[swaps]])
+
     def held_if_copies_were_done(self) -> Integers:
-        """The bytes of each row if every copy out took no time."""
+        """The bytes held in each row if every copy out took no time."""
         swaps = np.flatnonzero(self.gaps.swap)
-        there = self.presences
-        left = self.rows.op_row[self.gaps.after[swaps]]
-        stride = len(self.rows) + 2
-        plain = there.gap < 0
-        keys = there.tensor[plain] * stride + there.start[plain] + 1
-        which = np.searchsorted(keys, self.gaps.tensor[swaps] * stride + left + 1, side="right") - 1
+        there, which = self.presences, self.left_by(swaps)
         end = there.end.copy()
+        left = self.rows.op_row[self.gaps.after[swaps]]
         end[which] = np.maximum(np.minimum(end[which], left), there.start[which])
         return replace(there, end=end).held_bytes(len(self.rows)) + self.scratch_bytes
 
     @property
     def kept(self) -> Flags:
-        """The rows but for waits of no length."""
+        """The rows without waits of zero length."""
         found: Flags = (self.rows.stage != WAIT) | (self.durations > 0)
         return found
 
 
 class Scheduler:
-    """Schedules plans of one trace on one device; it keeps what all of them need."""
+    """Computes schedules of plans of one trace on one device; it keeps what all of them need."""
 
     def __init__(self, trace: Trace, device: DeviceSpec) -> None:
         self.trace, self.device = trace, device
         self.writers = Writers(trace)
 
     def schedule(self, plan: Plan) -> Schedule:
-        """The plan carried out; ValueError if it cannot be. Ops that read what is absent are found by `apply` alone."""
-        return self.carried_out(GapTable.of(self.trace, plan.gaps))
+        """The schedule of a plan; ValueError if it is not a plan. Only `apply` finds ops that read absent tensors."""
+        return self.schedule_gaps(GapTable.of(self.trace, plan.gaps))
 
-    def carried_out(self, gaps: GapTable) -> Schedule:
-        """The same from a table of gaps."""
+    def schedule_gaps(self, gaps: GapTable) -> Schedule:
+        """The schedule of a table of gaps."""
         trace = self.trace
-        rows = sequence(trace, gaps, self.writers)
-        again = reruns(trace, gaps, rows, self.writers)
+        rows = planned_rows(trace, gaps, self.writers)
+        reruns = find_reruns(trace, gaps, rows, self.writers)
         costs = self._costs(gaps, rows)
-        timing, fetch_row = self._run(costs, gaps, rows)
+        timing, fetch_row = self._timing(costs, gaps, rows)
         runs = (rows.stage == RERUN) | (rows.stage == ORIGINAL)
         scratch = np.zeros(len(rows), dtype=np.int64)
         scratch[runs] = trace.ops.scratch_bytes[rows.item[runs]]
-        scratch[rows.rerun_row] += again.unused_bytes
+        scratch[rows.rerun_row] += reruns.unused_bytes
         return Schedule(
             gaps=gaps,
             rows=rows,
-            again=again,
-            presences=presences(trace, gaps, rows, again, timing, fetch_row),
+            reruns=reruns,
+            presences=find_presences(trace, gaps, rows, reruns, timing, fetch_row),
             durations=costs.seconds + timing.waits,
             host_seconds=costs.host_seconds,
             scratch_bytes=scratch,
@@ -97,7 +98,7 @@ class Scheduler:
             waited_seconds=float(timing.waits.sum()),
         )
 
-    def _costs(self, gaps: GapTable, rows: Sequence) -> Rows:
+    def _costs(self, gaps: GapTable, rows: Rows) -> RowTimes:
         ops, device = self.trace.ops, self.device
         runs = (rows.stage == RERUN) | (rows.stage == ORIGINAL)
         codes = (rows.stage == ENCODE) | (rows.stage == DECODE)
@@ -109,23 +110,22 @@ class Scheduler:
         host[codes] = device.host_seconds
         for ends in (gaps.after, gaps.before):
             np.add.at(host, rows.op_row[ends[gaps.swap]], device.swap_seconds / 2)
-        return Rows(seconds, host, self.trace.asynchronous)
+        return RowTimes(seconds, host, self.trace.asynchronous)
 
-    def _run(self, costs: Rows, gaps: GapTable, rows: Sequence) -> tuple[Run, Integers]:
-        """The times of the rows and of the swaps, and the row from which each swap may come back."""
+    def _timing(self, costs: RowTimes, gaps: GapTable, rows: Rows) -> tuple[Timing, Integers]:
+        """The times of the rows and of the swaps, and the row at which each swap's copy in may begin."""
         swaps = np.flatnonzero(gaps.swap)
         starts = costs.starts()
         if swaps.size == 0:
             end = float(starts[-1] + costs.seconds[-1])
-            return Run(starts, np.zeros(starts.size), np.empty(0), np.empty(0), end), swaps
+            return Timing(starts, np.zeros(starts.size), np.empty(0), np.empty(0), end), swaps
         seconds = self.trace.tensors.bytes[gaps.tensor[swaps]] / self.device.link_bandwidth
         after, before, fetch = gaps.after[swaps], gaps.before[swaps], gaps.fetch[swaps]
-        late = np.flatnonzero(fetch < 0)  # `fetch` is a copy
+        late = np.flatnonzero(fetch < 0)  # indexing has copied `fetch`
         begins = latest_fetches(starts, rows.group_row[before[late]], seconds[late])
-        found = np.searchsorted(starts[rows.op_row[:-1]], begins, side="right") - 1
-        fetch[late] = np.clip(found, after[late] + 1, before[late])
+        fetch[late] = fetch_ops(starts[rows.op_row[:-1]], begins, after[late], before[late])
         fetch_row = rows.group_row[fetch]
-        # Copies that may begin at the same row go in the order in which they are needed.
+        # Copies that may begin at the same row run in the order in which they are needed.
         order = np.lexsort((before, fetch_row))
         copies = Copies(
             seconds=seconds[order],
@@ -134,7 +134,6 @@ class Scheduler:
             wait_row=rows.wait_row[swaps[order]],
             gone_row=rows.gone_row[swaps[order]],
         )
-        timing = run(costs, copies)
+        timing = compute_timing(costs, copies)
         place = np.argsort(order)
-        back = Run(timing.starts, timing.waits, timing.out_ends[place], timing.in_starts[place], timing.seconds)
-        return back, fetch_row
+        return replace(timing, out_ends=timing.out_ends[place], in_starts=timing.in_starts[place]), fetch_row

@@ -1,42 +1,45 @@
-"""One job in less memory: the papers' planners and our own, by name."""
+"""The planners, one file each: the papers' and our own.
+
+They import every other room of `planning` but the executor. `fitting`, the reproductions and the command line find them
+by name in `PLANNERS`, or by the path of a user's file with `files.find_planner`.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 
+from neaptide.core.registry import Registry
 from neaptide.planning.plan import Planner
 
-_NAMES = (
-    "liveness", "vdnn-conv", "vdnn-all", "vdnn", "superneurons", "swapadvisor", "capuchin", "checkmate", "gist", "echo",
-    "dtr", "best",
-)  # fmt: skip
+
+def _load(file: str, function: str = "plan") -> Planner:
+    planner: Planner = getattr(import_module(f"neaptide.planning.planners.{file}"), function)
+    return planner
 
 
-class Planners(Mapping[str, Planner]):
-    """Planners by name. A planner's file is read when it is asked for: a solver is not loaded in vain."""
+# A planner's file is loaded when the planner is asked for, so that no command loads a solver that it does not use.
+PLANNERS: Registry[Planner] = Registry(
+    "planner",
+    {
+        "liveness": partial(_load, "liveness"),
+        "vdnn-conv": partial(_load, "vdnn", "plan_conv"),
+        "vdnn-all": partial(_load, "vdnn", "plan_all"),
+        "vdnn": partial(_load, "vdnn"),
+        "superneurons": partial(_load, "superneurons"),
+        "swapadvisor": partial(_load, "swapadvisor"),
+        "capuchin": partial(_load, "capuchin"),
+        "checkmate": partial(_load, "checkmate"),
+        "checkmate-rounded": partial(_load, "checkmate", "plan_rounded"),
+        "gist": partial(_load, "gist"),
+        "gist-lossy": partial(_load, "gist", "plan_lossy"),
+        "echo": partial(_load, "echo"),
+        "dtr": partial(_load, "dtr"),
+        "best": partial(_load, "best"),
+    },
+)
 
-    def __getitem__(self, name: str) -> Planner:
-        if name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(_NAMES)}"
-            raise ValueError(f"no planner is called {name!r}; {hint}")
-        file, _, variant = name.partition("-")
-        module = import_module(f"neaptide.planning.planners.{file}")
-        planner: Planner = getattr(module, f"plan_{variant}" if variant else "plan")
-        return planner
+# `neaptide plan` runs these only when they are named: one changes gradients, the other is the first step of checkmate.
+ONLY_BY_NAME = frozenset({"gist-lossy", "checkmate-rounded"})
 
-    def __contains__(self, name: object) -> bool:
-        return name in _NAMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
-
-    def __len__(self) -> int:
-        return len(_NAMES)
-
-
-PLANNERS: Mapping[str, Planner] = Planners()
-
-__all__ = ["PLANNERS"]
+__all__ = ["ONLY_BY_NAME", "PLANNERS"]

@@ -1,7 +1,7 @@
-"""Our own planner: the best of what the others find and of a search of its own, within a time limit.
+"""Our own planner: the best of other planners' plans and of a local search, within a time limit.
 
 It begins with swaps that the link hides and with whole segments between narrow cuts, mends what is over the budget, and
-then improves the fastest plan so far until the time is up; see `race`.
+then improves the fastest plan so far until the time is up; see `search.local_search`.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.plan import CannotFitError, Plan
-from neaptide.planning.search.moves import Search
-from neaptide.planning.search.race import Race
+from neaptide.planning.search.evaluator import Evaluator
+from neaptide.planning.search.local_search import LocalSearch
 
 QUICK = ("vdnn", "superneurons", "echo", "gist")
-NOT_IF_TIGHT = ("dtr", "capuchin")  # they would take many times as long, and do not do as well
+NOT_IF_TIGHT = ("dtr", "capuchin")  # for a tight budget they take many times as long and find slower plans
 TIME_LIMIT_SECONDS = 4.0
-_SLOW = 1.02  # where to compute whole segments again may be worth a try
+_SLOW = 1.02  # a slowdown above which recomputing whole segments is tried
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec, time_limit_seconds: float = TIME_LIMIT_SECONDS) -> Plan:
-    """The fastest plan found until the time is up; with little time it is that of the quickest methods.
+    """The fastest plan found before the time is up; with little time, only the quickest methods run.
 
     The limit counts the seconds that this thread computes.
     """
     if trace.peak_bytes <= budget_bytes:
         return Plan(planner="best")
     bound = lower_bound(trace)
-    if budget_bytes < bound:  # only to say how low it could go
+    if budget_bytes < bound:  # the search only finds out the lowest peak, for the error
         time_limit_seconds *= 0.25
-    race = Race(Search(trace, device, budget_bytes), thread_time() + time_limit_seconds)
-    race.hidden_swaps()
-    tight = not race.fits
-    race.exchange(0.15)
-    _take(race, QUICK if tight else (*QUICK, *NOT_IF_TIGHT))
-    if tight or race.slowdown > _SLOW:
-        race.segments()
-    if not race.fits:
-        race.last_resort()
-    race.exchange(0.3)
-    race.improve(0.7)
-    race.exchange(1.0)
-    if race.best is None or not race.fits:
-        raise CannotFitError("best", budget_bytes, race.lowest_bytes, bound)
-    return Plan(planner="best", gaps=race.best.gaps.gaps())
+    search = LocalSearch(Evaluator(trace, device, budget_bytes), thread_time() + time_limit_seconds)
+    search.hidden_swaps()
+    tight = not search.fits
+    search.exchange(0.15)
+    _take_plans_of(QUICK if tight else (*QUICK, *NOT_IF_TIGHT), search)
+    if tight or search.slowdown > _SLOW:
+        search.segments()
+    if not search.fits:
+        search.last_resort()
+    search.exchange(0.3)
+    search.improve(0.7)
+    search.exchange(1.0)
+    if search.best is None or not search.fits:
+        raise CannotFitError("best", budget_bytes, search.lowest_bytes, bound)
+    return Plan(planner="best", gaps=search.best.gaps.gaps())
 
 
-def _take(race: Race, names: Sequence[str]) -> None:
-    """Take what other planners find, lossless plans only, and go on from there."""
-    from neaptide.planning.planners import PLANNERS  # which names this planner, too
+def _take_plans_of(names: Sequence[str], search: LocalSearch) -> None:
+    """Offer the lossless plans of other planners to the search, and mend them."""
+    from neaptide.planning.planners import PLANNERS  # here, because that module names this one
 
-    search = race.search
+    evaluator = search.evaluator
     for name in names:
-        if race.over:
+        if search.over:
             return
         try:
-            made = PLANNERS[name](search.trace, search.budget_bytes, search.device)
+            made = PLANNERS.make(name)(evaluator.trace, evaluator.budget_bytes, evaluator.device)
         except CannotFitError as error:
-            race.lowest_bytes = min(race.lowest_bytes, error.lowest_bytes)
+            search.lowest_bytes = min(search.lowest_bytes, error.lowest_bytes)
             continue
         if made.lossless:
-            race.take(search.judged(made.gaps))
-            race.mend(search.actions_of(made))
+            search.take(evaluator.outcome_of_gaps(made.gaps))
+            search.mend(evaluator.actions_of(made))

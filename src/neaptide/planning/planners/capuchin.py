@@ -1,13 +1,13 @@
-"""Capuchin (ASPLOS'20): swap what hides, then the cheaper of swapping and recomputing.
+"""Capuchin (ASPLOS'20): swap what the link hides, then take the cheaper of swapping and recomputing.
 
-- FreeTime = (back access - swap time) - (evicted access + swap time), with the link shared by all swaps chosen so far.
+- FreeTime = (back access - swap time) - (evicted access + swap time), where all swaps chosen so far share the link.
   Candidates are taken by falling FreeTime and swapped as long as no FreeTime is negative: such swaps cost nothing.
-- The others are taken by what a byte costs: the smaller of the wait that the swap adds and the seconds of recomputing
-  it (whose inverse is the paper's MSPS, bytes saved per second). A choice makes later recomputations longer that would
-  have read it, so a candidate's cost is worked out anew when its turn comes.
-- Feedback: where a copy in arrives late, its trigger moves earlier, as long as the budget allows and it saves time.
+- Other candidates are taken by their cost per byte. The cost is the smaller of the wait that a swap adds and the
+  seconds of recomputation (bytes per second is the paper's MSPS). A choice lengthens later recomputations that would
+  have read the tensor, so a candidate's cost is computed anew when its turn comes.
+- Feedback: the trigger of a late copy in moves earlier, as long as the budget allows it and it saves time.
 
-Only candidates that lower a moment above the budget are taken.
+Only candidates that are absent during an op above the budget are taken.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import numpy as np
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Flags
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.analysis.completion import Chains, Unreachable
 from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
+from neaptide.planning.analysis.swap_times import SwapTimes, held_without, swap_times
 from neaptide.planning.costing.schedule import Scheduler
-from neaptide.planning.costing.swap_times import Swaps, held_without, swaps
+from neaptide.planning.costing.timing import fetch_ops
 from neaptide.planning.plan import Gap, Plan, Return
 from neaptide.planning.search.within_budget import plan_within_budget
 
@@ -36,16 +37,18 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Swap and recompute by Capuchin's rules."""
     scheduler = Scheduler(trace, device)
     hybrid = _Hybrid(trace, device)
-    return _earlier(scheduler, plan_within_budget("capuchin", scheduler, budget_bytes, hybrid.gaps), budget_bytes)
+    return _with_earlier_triggers(
+        scheduler, plan_within_budget("capuchin", scheduler, budget_bytes, hybrid.gaps), budget_bytes
+    )
 
 
 class _Hybrid:
-    """The choice for one trace."""
+    """Capuchin's choice between swapping and recomputing, for one trace."""
 
     def __init__(self, trace: Trace, device: DeviceSpec) -> None:
         self._trace, self._device = trace, device
         self._spans = idle_spans(trace)
-        self._chains = Chains(trace)
+        self._chains = RecomputeChains(trace)
         every = np.arange(len(self._spans))
         seconds = self._spans.bytes / device.link_bandwidth
         ends = trace.end_seconds
@@ -54,15 +57,16 @@ class _Hybrid:
         self._by_free_seconds: list[int] = every[np.argsort(-free_seconds, kind="stable")].tolist()
 
     def gaps(self, target_bytes: int) -> Iterator[Sequence[Gap]]:
-        """The gaps of a choice among all pairs of accesses, or of those from the forward to the backward pass alone.
+        """The gaps of Capuchin's choice, then of variants of it as alternatives.
 
-        To fall back on: swaps alone, and recomputations whose sources are let go again.
+        The variants use only the spans from the forward to the backward pass, use only swaps, or release the sources of
+        recomputations again.
         """
         for within_backward, stay, hybrid in ((1, 1, 1), (0, 1, 1), (1, 1, 0), (1, 0, 1)):
             swapped, recomputed = self._chosen(target_bytes, bool(within_backward), bool(hybrid))
             made = [self._spans.gap(index, Return.SWAP) for index in swapped]
             made += [self._spans.gap(index, Return.RECOMPUTE) for index in recomputed]
-            with suppress(Unreachable):
+            with suppress(CannotRecomputeError):
                 yield self._chains.complete(made, bool(stay))
 
     def _chosen(self, target_bytes: int, within_backward: bool, hybrid: bool) -> tuple[list[int], list[int]]:
@@ -96,10 +100,10 @@ class _Hybrid:
         return swapped, recomputed
 
     def _cost(self, index: int, swapped: list[int], recomputed: list[int] | None, over: Flags) -> tuple[float, Return]:
-        """Seconds per byte, and by which way; only by swapping if nothing may be recomputed."""
+        """The seconds per byte of the cheaper way, and that way; only swaps count if `recomputed` is None."""
         spans, before = self._spans, int(self._spans.before[index])
         times = self._times([*swapped, index])
-        # An op that has no room waits for the copy out, and the op that uses the tensor for the copy in.
+        # An op without room waits for the copy out; the op that uses the tensor waits for the copy in.
         first = int(spans.after[index]) + 1 + int(over[spans.after[index] + 1 : before].argmax())
         waits = max(float(times.out_ends[-1] - self._starts[first]), 0.0) - float(
             np.minimum(times.free_seconds, 0).sum()
@@ -113,16 +117,16 @@ class _Hybrid:
         seconds, how = min(ways, key=lambda way: way[0])
         return seconds / float(spans.bytes[index]), how
 
-    def _times(self, chosen: list[int]) -> Swaps:
+    def _times(self, chosen: list[int]) -> SwapTimes:
         spans = self._spans
-        return swaps(self._trace, self._device, spans.tensor[chosen], spans.after[chosen], spans.before[chosen])
+        return swap_times(self._trace, self._device, spans.tensor[chosen], spans.after[chosen], spans.before[chosen])
 
     def _helps(self, index: int, over: Flags) -> bool:
         spans = self._spans
         return bool(over[spans.after[index] + 1 : spans.before[index]].any())
 
     def _over(self, hidden: list[int], others: list[int], target_bytes: int) -> Flags:
-        """Which ops hold more than the target when some swaps are hidden, and others are away whoever waits."""
+        """The ops that hold more than the target if hidden spans are swapped and the others are absent throughout."""
         spans, held = self._spans, self._trace.held_bytes
         if hidden:
             times = self._times(hidden)
@@ -132,8 +136,8 @@ class _Hybrid:
         return held > target_bytes
 
 
-def _earlier(scheduler: Scheduler, plan: Plan, budget_bytes: int) -> Plan:
-    """The plan with the triggers of late copies moved earlier by as much as they were late, again and again."""
+def _with_earlier_triggers(scheduler: Scheduler, plan: Plan, budget_bytes: int) -> Plan:
+    """The plan with the triggers of late copies in moved earlier by their delay, repeated while that saves time."""
     trace, device = scheduler.trace, scheduler.device
     starts = trace.end_seconds - trace.ops.seconds
     best = scheduler.schedule(plan)
@@ -149,8 +153,7 @@ def _earlier(scheduler: Scheduler, plan: Plan, budget_bytes: int) -> Plan:
             if gap.back is Return.SWAP and late > 0:
                 copied = float(trace.tensors.bytes[gap.tensor]) / device.link_bandwidth
                 begins = starts[gap.before] - copied if gap.fetch is None else starts[gap.fetch]
-                found = int(np.searchsorted(starts, begins - late, side="right")) - 1
-                gap = replace(gap, fetch=min(max(found, gap.after + 1), gap.before))
+                gap = replace(gap, fetch=int(fetch_ops(starts, begins - late, gap.after, gap.before)))
             moved.append(gap)
         tried = replace(plan, gaps=tuple(moved))
         schedule = scheduler.schedule(tried)

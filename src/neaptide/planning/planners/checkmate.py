@@ -1,9 +1,9 @@
-"""Checkmate (MLSys'20): the schedule of recomputations that costs least, by integer programming.
+"""Checkmate (MLSys'20): the cheapest schedule of recomputations, by integer programming.
 
-The trace becomes a graph of at most `NODES` nodes (coarse_graph.py); the program is in rematerialization_solver.py. The
-graph counts bytes more coarsely than `apply`, so `plan_rounded` lowers its target until the rounded linear program's
-plan is within the budget. `plan` then solves the integer program for the same target and takes what it finds in time
-if that keeps the budget and is faster.
+The trace becomes a graph of at most `NODES` nodes (`checkmate.coarse_graph`), which counts bytes more coarsely than
+`apply`. So `plan_rounded` lowers its target until the plan of the rounded linear program (`checkmate.solver`) is within
+the budget. `plan` then solves the integer program for the same target, and takes its answer if that is found in time,
+keeps the budget and is faster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.checkmate.coarse_graph import coarse_graph
 from neaptide.planning.checkmate.problem import Stages, least_runs
 from neaptide.planning.checkmate.solver import optimal, rounded
@@ -28,7 +28,7 @@ SECONDS = 20.0  # for one integer program
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The optimal schedule of the trace's segments, or the best that is found in time."""
+    """The optimal schedule of the coarse graph, or the best schedule found in time."""
     search = _Search(trace, device)
     near = plan_within_budget("checkmate", search.scheduler, budget_bytes, search.rounded)
     if not near.gaps:
@@ -43,27 +43,27 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
 
 
 def plan_rounded(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The rounded linear program's schedule."""
+    """The schedule of the rounded linear program."""
     search = _Search(trace, device)
     return plan_within_budget("checkmate-rounded", search.scheduler, budget_bytes, search.rounded)
 
 
 class _Search:
-    """The coarse graph of one trace, and the target that was aimed at last."""
+    """The coarse graph of one trace, and the last target."""
 
     def __init__(self, trace: Trace, device: DeviceSpec) -> None:
         self.scheduler = Scheduler(trace, device)
         self.target_bytes = 0
-        self._chains = Chains(trace)
+        self._chains = RecomputeChains(trace)
         self.coarse = coarse_graph(trace, self._chains, NODES)
 
     def rounded(self, target_bytes: int) -> Iterator[Sequence[Gap]]:
         self.target_bytes = target_bytes
         graph = self.coarse.graph
         answer = rounded(graph, target_bytes)
-        if answer is None:  # then hold nothing: that is how low it can go
+        if answer is None:  # hold nothing: that gives the lowest peak
             answer = least_runs(graph, np.zeros((len(graph), graph.producer.size), dtype=np.bool_))
-        with suppress(Unreachable):
+        with suppress(CannotRecomputeError):
             yield self.gaps(answer)
 
     def gaps(self, answer: Stages) -> tuple[Gap, ...]:

@@ -1,10 +1,10 @@
-"""DTR, dynamic tensor rematerialization (ICLR'21): a greedy cache, simulated online over the trace.
+"""DTR, dynamic tensor rematerialization (ICLR'21): a greedy cache, simulated op by op over the trace.
 
-Ops go by in order. When one would hold more than the target, tensors that it does not use are evicted, always the one
-with the least h = cost / (bytes x staleness): the seconds of computing it again now, what else is evicted on the way
-included, over its bytes times the seconds since its last use. When an op uses an evicted tensor, that is computed again
-just before, and all that came back for it stays until it is evicted anew. Nothing looks ahead. A tensor can be evicted
-from the end of its forward use on, because until then the program itself holds it.
+When an op would hold more than the target, tensors that it does not use are evicted, always the one with the least
+h = cost / (bytes x staleness). The cost is the seconds to recompute the tensor now, evicted tensors on the way
+included; the staleness is the seconds since its last use. When an op uses an evicted tensor, the tensor is recomputed
+just before the op, and everything recomputed for it stays until it is evicted again. Nothing looks ahead. A tensor can
+be evicted after its last forward use, because until then the program itself holds it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.candidates import candidates
-from neaptide.planning.analysis.completion import Chains, Unreachable
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import Gap, Plan, Return
 from neaptide.planning.search.within_budget import plan_within_budget
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """What the greedy cache does."""
-    chains = Chains(trace)
+    """Evict and recompute as the greedy cache does."""
+    chains = RecomputeChains(trace)
 
     def make(target_bytes: int) -> Iterator[Sequence[Gap]]:
         try:
             yield chains.complete(_Cache(trace, chains, target_bytes).run())
-        except Unreachable:
+        except CannotRecomputeError:
             return
 
     return plan_within_budget("dtr", Scheduler(trace, device), budget_bytes, make)
 
 
 class _Cache:
-    """The tensors that can be evicted, and the clock."""
+    """The state of the greedy cache: which tensors are present, and when each was last used."""
 
-    def __init__(self, trace: Trace, chains: Chains, target_bytes: int) -> None:
+    def __init__(self, trace: Trace, chains: RecomputeChains, target_bytes: int) -> None:
         known = candidates(trace)
         good = [
             row
@@ -52,11 +52,11 @@ class _Cache:
         self._there = np.ones(len(good), dtype=np.bool_)
         self._evicted_at = np.zeros(len(good), dtype=np.int64)
         self._last_use = np.zeros(len(good))
-        self._cost = np.zeros(len(good))  # as it was when last looked at: it grows while others are evicted
+        self._cost = np.zeros(len(good))  # at the last look; it only grows while others are evicted
         self._gaps: list[Gap] = []
 
     def run(self) -> list[Gap]:
-        """Let the ops go by; the gaps of what was evicted."""
+        """Simulate all ops; return the gaps of the evicted tensors."""
         trace = self._trace
         starts = trace.end_seconds - trace.ops.seconds
         held = trace.held_bytes.tolist()

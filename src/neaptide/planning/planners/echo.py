@@ -1,10 +1,10 @@
-"""Echo (ISCA'20): recompute cheap maps, as far as that makes the whole graph's footprint smaller.
+"""Echo (ISCA'20): recompute the results of cheap ops where that lowers the footprint of the whole graph.
 
-A tensor is a candidate if all the ops that make it again, from tensors that are there, are cheap: no matrix product, no
-convolution, no recurrent layer. Its net footprint is what it holds less what its recomputation brings back beside it,
-given the choices before: dead results on the way and sources that are themselves recomputed. Candidates with a positive
-one are taken by falling net bytes per second, each worked out anew when its turn comes, as long as they lower a moment
-above the budget.
+A tensor is a candidate if all ops that recompute it from present tensors are cheap: no matrix product, no convolution,
+no recurrent layer. Its net footprint is its bytes less the bytes that its recomputation brings back beside it, given
+the choices so far: dead results on the way, and sources that are recomputed themselves. Candidates with a positive net
+footprint are taken by falling net bytes per second, which is computed anew when a candidate's turn comes, as long as
+they are absent during an op above the budget.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.analysis.completion import Chains, Unreachable
 from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.plan import Gap, Plan, Return
 from neaptide.planning.search.within_budget import plan_within_budget
@@ -26,32 +26,32 @@ _PARTS_OF_PRODUCTS = ("conv", "rnn", "lstm", "gru", "attention")
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
     """Recompute by Echo's rule."""
-    return plan_within_budget("echo", Scheduler(trace, device), budget_bytes, _Maps(trace).gaps)
+    return plan_within_budget("echo", Scheduler(trace, device), budget_bytes, _CheapResults(trace).gaps)
 
 
 def is_cheap(name: str) -> bool:
-    """Whether an op is a map: its time goes into moving bytes, not into products."""
+    """Whether an op spends its time on moving bytes, not on products."""
     plain = name.removeprefix("aten::")
     return plain not in _PRODUCTS and not any(part in plain for part in _PARTS_OF_PRODUCTS)
 
 
-class _Maps:
-    """The choice for one trace."""
+class _CheapResults:
+    """Echo's choice of cheap results to recompute, for one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._spans = idle_spans(trace)
-        self._chains = Chains(trace)
+        self._chains = RecomputeChains(trace)
         cheap = [is_cheap(word) for word in trace.ops.name.words]
         self._cheap = [cheap[code] for code in trace.ops.name.codes.tolist()]
 
     def gaps(self, target_bytes: int) -> Iterator[Sequence[Gap]]:
-        """The gaps of a choice, with sources kept once they are back, and with sources let go again."""
+        """The gaps of Echo's choice, first with sources that stay once they are back, then with sources that do not."""
         chosen = self._chosen(target_bytes)
         for stay in (True, False):
             try:
                 yield self._chains.complete(chosen, stay)
-            except Unreachable:
+            except CannotRecomputeError:
                 continue
 
     def _chosen(self, target_bytes: int) -> list[Gap]:
@@ -75,7 +75,7 @@ class _Maps:
         return [spans.gap(index, Return.RECOMPUTE) for index in chosen]
 
     def _worth(self, index: int, chosen: list[int]) -> float:
-        """Net bytes per second; nothing if an op on the way is not cheap."""
+        """Net bytes per second; 0 if an op on the way is not cheap."""
         spans, before = self._spans, int(self._spans.before[index])
         tensor = int(spans.tensor[index])
         ops = self._chains.ops(tensor, before, spans.absent(chosen, before))

@@ -1,7 +1,7 @@
-"""Liveness (SuperNeurons, section 3.2): a tensor is let go after the last op that needs it.
+"""Liveness (SuperNeurons, section 3.2): a tensor is released after the last op that needs it.
 
-An eager framework does this by itself but for what autograd saves and does not use again, so a captured trace gains
-little; a network whose layers all have their tensors allocated at once gains much.
+An eager framework does this by itself, except for tensors that autograd saves and does not use again. So a captured
+trace gains little; a network that allocates the tensors of all layers at once gains much.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """Let go of all that the framework keeps after its last use."""
+    """Release every tensor that the framework keeps after its last use."""
     made = Plan(planner="liveness", gaps=releases(trace))
     lowest = apply(trace, made, device).peak_bytes
     if lowest > budget_bytes:
@@ -25,7 +25,7 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
 
 
 def releases(trace: Trace) -> tuple[Gap, ...]:
-    """A gap for good for every activation and temporary that is saved for longer than it is used."""
+    """A gap for good for every activation and temporary that autograd saves beyond its last use."""
     tensors, n = trace.tensors, len(trace.ops)
     last = np.maximum(trace.uses.last, tensors.born)
     early = (last < tensors.died) & (tensors.died < n) & (last >= 0) & (tensors.bytes > 0) & tensors.saved

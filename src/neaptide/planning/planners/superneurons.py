@@ -1,9 +1,9 @@
 """SuperNeurons (PPoPP'18): liveness, a unified tensor pool over device and host, and cost-aware recomputation.
 
-The results of convolutions go to the host, the least recently used first and no more of them than memory asks for, and
-come back one convolution ahead. Other results that are not checkpoints are computed again, segment by segment: once and
+The results of convolutions go to the host, the least recently used first and no more of them than the budget needs, and
+come back one convolution ahead. Other results that are not checkpoints are recomputed segment by segment: once and then
 kept (speed-centric), or for each backward op anew where keeping a segment would exceed the largest layer
-(memory-centric). An eager framework's trace has the paper's liveness already.
+(memory-centric). The trace of an eager framework has the paper's liveness already.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.analysis.bounds import lower_bound, needed_bytes
 from neaptide.planning.analysis.candidates import Candidates, candidates
-from neaptide.planning.analysis.completion import Chains
 from neaptide.planning.analysis.layer_kinds import CHECKPOINTS, LayerKind, kind_of, kinds_of
+from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.costing.schedule import Schedule, Scheduler
-from neaptide.planning.costing.stalls import with_waits
 from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+from neaptide.planning.search.waits import schedule_with_waits
 
 
 class Recomputation(Enum):
-    """Which of the paper's ways to compute again."""
+    """The paper's ways to recompute."""
 
     NONE = "none"
     SPEED = "speed-centric"
@@ -37,14 +37,14 @@ class Recomputation(Enum):
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The fastest of offloading alone and offloading with recomputation, each with as little offloading as will do."""
+    """The faster of offloading alone and offloading with recomputation, each with as little offloading as possible."""
     scheduler = Scheduler(trace, device)
     pool = Pool.of(trace)
     best: Schedule | None = None
     lowest = trace.peak_bytes
     for way in (Recomputation.NONE, Recomputation.COST_AWARE, Recomputation.MEMORY):
         if best is not None and way is Recomputation.MEMORY:
-            break  # only where cost-aware recomputation does not reach
+            break  # memory-centric recomputation is only for budgets that the others cannot meet
         found = _fewest(pool, scheduler, way, budget_bytes)
         lowest = min(lowest, found.peak_bytes)
         if found.peak_bytes <= budget_bytes and (best is None or found.seconds < best.seconds):
@@ -55,11 +55,11 @@ def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
 
 
 def _fewest(pool: Pool, scheduler: Scheduler, way: Recomputation, budget_bytes: int) -> Schedule:
-    """With the fewest offloaded tensors that meet the budget, or with all of them if none do."""
+    """The schedule with the fewest offloaded tensors that meets the budget; with all of them if none does."""
 
     @cache
     def offloading(count: int) -> Schedule:
-        return with_waits(scheduler, pool.gaps(count, way), budget_bytes)
+        return schedule_with_waits(scheduler, pool.gaps(count, way), budget_bytes)
 
     most = len(pool.convolutions)
     if offloading(most).peak_bytes > budget_bytes:
@@ -68,7 +68,7 @@ def _fewest(pool: Pool, scheduler: Scheduler, way: Recomputation, budget_bytes: 
 
 
 def first_true(most: int, holds: Callable[[int], bool]) -> int:
-    """The smallest number up to `most` for which something holds, if it holds from there on; it holds for `most`."""
+    """The smallest number for which `holds` is true; it must be true from there on, and for `most`."""
     low, high = 0, most
     while low < high:
         middle = (low + high) // 2
@@ -78,11 +78,11 @@ def first_true(most: int, holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What the paper's techniques may do to the tensors of one trace."""
+    """The tensors of one trace that the paper's techniques offload or recompute."""
 
     trace: Trace
     found: Candidates
-    chains: Chains
+    chains: RecomputeChains
     convolutions: Integers  # rows of `found`, the least recently used first
     recomputed: Integers  # rows of `found`
     memory_centric: frozenset[int]  # the tensors of segments that are too large to keep
@@ -90,7 +90,7 @@ class Pool:
 
     @classmethod
     def of(cls, trace: Trace) -> Pool:
-        found, chains = candidates(trace), Chains(trace)
+        found, chains = candidates(trace), RecomputeChains(trace)
         kinds = kinds_of(trace, found.producer)
         convolutions = [row for row, kind in enumerate(kinds) if kind is LayerKind.CONVOLUTION]
         others = [row for row, kind in enumerate(kinds) if kind not in CHECKPOINTS and found.recomputable[row]]
@@ -108,7 +108,7 @@ class Pool:
         )
 
     def gaps(self, offloaded: int, way: Recomputation) -> tuple[Gap, ...]:
-        """The gaps when so many convolutions' results are offloaded and the others are computed again in some way."""
+        """The gaps that offload the results of `offloaded` convolutions and recompute other results in some way."""
         swaps = [self._gap(row, Return.SWAP) for row in self.convolutions[:offloaded].tolist()]
         if way is Recomputation.NONE:
             return tuple(self._one_convolution_ahead(gap) for gap in swaps)
@@ -131,8 +131,8 @@ class Pool:
         return replace(gap, fetch=min(max(fetch, gap.after + 1), gap.before))
 
 
-def reachable(found: Candidates, chains: Chains, rows: list[int]) -> list[int]:
-    """Those rows whose tensors can be computed again even if all of them are absent."""
+def reachable(found: Candidates, chains: RecomputeChains, rows: list[int]) -> list[int]:
+    """The rows whose tensors can be recomputed even if all of these tensors are absent."""
     while True:
         absent = {int(found.tensor[row]) for row in rows}
         good = [
@@ -146,7 +146,7 @@ def reachable(found: Candidates, chains: Chains, rows: list[int]) -> list[int]:
 
 
 def _too_large_to_keep(trace: Trace, recomputed: Integers) -> frozenset[int]:
-    """The tensors of the segments that, with the checkpoints they start from, are larger than the largest layer."""
+    """The tensors of segments that, with the checkpoints they start from, are larger than the largest layer."""
     ephemeral = (trace.tensors.kind >= Kind.ACTIVATION) & (trace.tensors.died < len(trace.ops))
     sizes = np.where(ephemeral, trace.tensors.bytes, 0)
     largest = int(needed_bytes(trace, sizes).max())

@@ -1,15 +1,15 @@
 """SwapAdvisor (ASPLOS'20): a genetic search whose genomes are decoded into swap plans by Belady's rule.
 
 The paper's genome is an order of the operators and a memory allocation. A plan cannot reorder the ops of an eager
-program, and the allocator is not the planner's; so here a genome gives each idle span of a tensor a weight, which is
-the order in which spans are swapped, and a lead, which is how much earlier than needed its copy in is asked for; and it
-sets how far below the budget to stay, because copies take time.
-- Decoding: at the first op above the target, of the tensors that are idle then the one is swapped whose next use is
-  furthest away (Belady), in seconds times its weight; until no op is above the target. Where the link is too slow, ops
-  wait for copies out, and copies in wait for room.
+program, and a planner does not control the allocator. So here a genome gives each idle span of a tensor a weight, which
+decides the order in which spans are swapped, and a lead, which is how much earlier than needed its copy in begins. It
+also sets how far below the budget to stay, because copies take time.
+- Decoding: at the first op above the target, the idle tensor whose next use is furthest away (Belady), in seconds times
+  its weight, is swapped; this repeats until no op is above the target. Where the link is too slow, ops wait for copies
+  out, and copies in wait for room.
 - Score: bytes above the budget, then seconds, both as `apply` finds them.
-- The first genome is Belady's rule alone (all weights 1). Parents are chosen by tournament, genes crossed over one by
-  one and mutated; the best survives. The search is seeded.
+- The first genome is Belady's rule alone (all weights 1). Parents are chosen by tournament; their genes are crossed
+  over one by one and mutated; the best genome survives. The search is seeded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.analysis.idle_spans import idle_spans
 from neaptide.planning.costing.schedule import Scheduler
-from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
-from neaptide.planning.search.within_budget import within_by_waiting
+from neaptide.planning.costing.timing import fetch_ops
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return, in_order
+from neaptide.planning.search.within_budget import schedule_within_budget
 
 _POPULATION, _GENERATIONS, _MUTATED = 10, 8, 0.05
 _HEADROOMS = (0.0, 0.05, 0.1, 0.2)
@@ -36,12 +37,12 @@ _SEED = 0
 @dataclass(frozen=True, slots=True, eq=False)
 class _Genome:
     weights: Floats  # of the spans, 0.5 to 1.5
-    leads: Floats  # of the spans, in the copy's own time; none if not positive
+    leads: Floats  # of the spans, in units of the copy's time; no lead if not positive
     headroom: float  # share of the budget
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The best swap plan that the search finds."""
+    """The best swap plan that the genetic search finds."""
     if trace.peak_bytes <= budget_bytes:
         return Plan(planner="swapadvisor")
     return _Search(trace, device, budget_bytes).run()
@@ -63,7 +64,7 @@ class _Search:
         scored = sorted(map(self._scored, people), key=lambda each: each[0])
         for _ in range(_GENERATIONS):
             if scored[0][0] <= (0, self._trace.seconds):
-                break  # nothing is faster
+                break  # no plan is faster than the unplanned iteration
             children = [self._child([genome for _, genome, _ in scored]) for _ in range(_POPULATION - 1)]
             scored = sorted([scored[0], *map(self._scored, children)], key=lambda each: each[0])
         (over, _), _, best = scored[0]
@@ -75,7 +76,7 @@ class _Search:
         made = Plan(planner="swapadvisor", gaps=self._decoded(genome))
         schedule = self._scheduler.schedule(made)
         if schedule.peak_bytes > self._budget:
-            schedule = within_by_waiting(self._scheduler, made.gaps, self._budget)
+            schedule = schedule_within_budget(self._scheduler, made.gaps, self._budget)
             made = Plan(planner="swapadvisor", gaps=schedule.gaps.gaps())
         return (max(schedule.peak_bytes - self._budget, 0), schedule.seconds), genome, made
 
@@ -89,7 +90,7 @@ class _Search:
         while (over := np.flatnonzero(held[op:] > target)).size:
             op += int(over[0])
             rows = np.flatnonzero(free & (spans.after < op) & (spans.before > op))
-            if rows.size == 0:  # nothing helps here
+            if rows.size == 0:  # no idle tensor is left to swap here
                 op += 1
                 continue
             rows = rows[np.argsort(-distance[rows], kind="stable")]
@@ -98,7 +99,7 @@ class _Search:
                 free[row] = False
                 held[spans.after[row] + 1 : spans.before[row]] -= spans.bytes[row]
                 made.append(self._gap(row, genome))
-        return tuple(sorted(made, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+        return in_order(made)
 
     def _gap(self, index: int, genome: _Genome) -> Gap:
         gap = self._spans.gap(index, Return.SWAP)
@@ -106,8 +107,7 @@ class _Search:
             return gap
         copied = float(self._spans.bytes[index]) / self._device.link_bandwidth
         begins = self._starts[gap.before] - copied * (1 + genome.leads[index])
-        fetch = int(np.searchsorted(self._starts, begins, side="right")) - 1
-        return replace(gap, fetch=min(max(fetch, gap.after + 1), gap.before))
+        return replace(gap, fetch=int(fetch_ops(self._starts, begins, gap.after, gap.before)))
 
     def _mutated(self, genome: _Genome, share: float) -> _Genome:
         size = len(self._spans)
@@ -117,7 +117,7 @@ class _Search:
         return _Genome(weights, leads, headroom)
 
     def _child(self, people: Sequence[_Genome]) -> _Genome:
-        """Two parents, each the best of two drawn; `people` are ordered best first."""
+        """A child of two parents, each the better of two drawn at random; `people` are ordered best first."""
         mother, father = (people[int(self._random.integers(len(people), size=2).min())] for _ in range(2))
         from_mother = self._random.random(len(self._spans)) < 0.5
         weights = np.where(from_mother, mother.weights, father.weights)

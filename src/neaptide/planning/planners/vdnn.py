@@ -1,8 +1,8 @@
 """vDNN (MICRO'16): layers' inputs go to the host during the forward pass and come back in the backward pass.
 
-`all` offloads the inputs of every layer, `conv` those of convolutions alone, and `dyn`, the default, takes the first of
-nothing, conv and all that fits. While the backward of one layer runs, the next one's input is on its way. In the paper
-every layer waits for its own offloading to end; here an op waits for a copy only where its bytes are needed.
+`all` offloads the inputs of every layer, `conv` those of convolutions only. `dyn`, the default, takes the first that
+fits of no offloading, `conv` and `all`. While the backward of one layer runs, the input of the next is copied in. In
+the paper every layer waits for its own copy out; here an op waits for a copy out only where memory is short.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.analysis.candidates import candidates
 from neaptide.planning.analysis.layer_kinds import LayerKind, kinds_of_ops
 from neaptide.planning.costing.schedule import Scheduler
-from neaptide.planning.costing.stalls import with_waits
-from neaptide.planning.plan import CannotFitError, Gap, Plan, Return
+from neaptide.planning.plan import CannotFitError, Gap, Plan, Return, in_order
+from neaptide.planning.search.waits import schedule_with_waits
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
@@ -40,7 +40,7 @@ def _first_that_fits(
 ) -> Plan:
     scheduler, lowest = Scheduler(trace, device), []
     for gaps in choices:
-        schedule = with_waits(scheduler, gaps, budget_bytes)
+        schedule = schedule_with_waits(scheduler, gaps, budget_bytes)
         lowest.append(schedule.peak_bytes)
         if lowest[-1] <= budget_bytes:
             return Plan(planner=name, gaps=schedule.gaps.gaps())
@@ -48,7 +48,7 @@ def _first_that_fits(
 
 
 def offloads(trace: Trace, conv: bool = False) -> tuple[Gap, ...]:
-    """A swap for each tensor that a layer of the forward pass reads, or that a convolution does."""
+    """A swap for each tensor that a layer of the forward pass reads; with `conv`, that a convolution reads."""
     found = candidates(trace)
     read = _read_by_forward(trace, conv)[found.tensor]
     layers = np.unique(found.first_backward[read])
@@ -57,7 +57,7 @@ def offloads(trace: Trace, conv: bool = False) -> tuple[Gap, ...]:
         after, before = int(found.last_forward[row]), int(found.first_backward[row])
         fetch = max(_before(layers, before), after + 1)
         gaps.append(Gap(tensor=int(found.tensor[row]), after=after, before=before, back=Return.SWAP, fetch=fetch))
-    return tuple(sorted(gaps, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+    return in_order(gaps)
 
 
 def _read_by_forward(trace: Trace, conv: bool) -> Flags:
@@ -71,6 +71,6 @@ def _read_by_forward(trace: Trace, conv: bool) -> Flags:
 
 
 def _before(layers: Integers, op: int) -> int:
-    """The op at which the layer before this one in the backward pass begins; the op itself if it is the first."""
+    """The op at which the previous layer of the backward pass begins; `op` itself if there is none."""
     at = int(np.searchsorted(layers, op)) - 1
     return int(layers[at]) if at >= 0 else op

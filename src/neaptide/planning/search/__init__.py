@@ -1,4 +1,4 @@
-"""How a planner meets a budget: aiming lower until `apply` confirms it, and searching for the fastest plan that does.
+"""How a planner meets a budget: by waiting for copies, by aiming lower until the plan fits, and by local search.
 
-Planners import it; it imports `planning.costing` and `planning.analysis`.
+It imports `core`, `planning.plan`, `planning.costing` and `planning.analysis`. Only planners import it.
 """

@@ -1,4 +1,4 @@
-"""How a planner keeps its promise: it aims lower until `apply` finds the budget kept, or says how low it got."""
+"""Plans within a budget: a planner aims lower and lower until its plan's real peak is within the budget."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ from collections.abc import Callable, Iterable, Sequence
 
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.costing.gap_table import GapTable
-from neaptide.planning.costing.prefetch import fetched_into_room
 from neaptide.planning.costing.schedule import Schedule, Scheduler
-from neaptide.planning.costing.stalls import waiting
 from neaptide.planning.plan import CannotFitError, Gap, Plan
+from neaptide.planning.search.prefetch import prefetch_into_room
+from neaptide.planning.search.waits import add_waits
 
-# The gaps for a target in bytes, and others to fall back on; they may miss the target, either way.
+# Gives the gaps for a target in bytes, then alternatives to fall back on. Their peaks may miss the target either way.
 Make = Callable[[int], Iterable[Sequence[Gap]]]
 
 _TRIES, _TRIES_IF_FOUND = 12, 3
 
 
 def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, make: Make) -> Plan:
-    """The plan for the highest target that keeps the budget; CannotFitError if none of those tried does.
+    """The fastest plan found within the budget; CannotFitError if `make` gives none for any target tried.
 
-    A planner counts bytes more simply than `apply`, so each miss lowers the target by what it was missed by, and then
-    by more and more. Of several plans that keep the budget it is the fastest.
+    A planner may count bytes more simply than `apply`. When its plan exceeds the budget, the next target is lower by
+    the excess, and after a few tries by a growing multiple of the excess.
     """
     if scheduler.trace.peak_bytes <= budget_bytes:
         return Plan(planner=planner)
     target, lowest = budget_bytes, scheduler.trace.peak_bytes
     found: list[tuple[float, Plan]] = []
-    bound = min(lower_bound(scheduler.trace), budget_bytes)  # the last attempt shows how low it can go
+    bound = min(
+        lower_bound(scheduler.trace), budget_bytes
+    )  # the target of the last try, which shows the planner's lowest peak
     for tried in range(_TRIES):
         peaks = []
         for gaps in make(target):
@@ -35,14 +37,14 @@ def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, ma
             schedule = scheduler.schedule(plan)
             peaks.append(schedule.peak_bytes)
             if schedule.peak_bytes > budget_bytes and schedule.gaps.swap.any():
-                schedule = within_by_waiting(scheduler, plan.gaps, budget_bytes if target else bound)
+                schedule = schedule_within_budget(scheduler, plan.gaps, budget_bytes if target else bound)
                 plan = Plan(planner=planner, gaps=schedule.gaps.gaps())
             lowest = min(lowest, schedule.peak_bytes)
             if schedule.peak_bytes <= budget_bytes:
                 found.append((schedule.seconds, plan))
             if peaks[0] <= budget_bytes:
                 break
-        # Waiting, and a plan to fall back on, may be slow: the planner's first choice may fit for a little less.
+        # Waits and alternatives may be slow: the planner's first choice for a slightly lower target may be faster.
         if not peaks or target == 0 or peaks[0] <= budget_bytes or (found and tried >= _TRIES_IF_FOUND):
             break
         miss = max(peaks[0] - budget_bytes, budget_bytes >> 8)
@@ -52,7 +54,7 @@ def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, ma
     raise CannotFitError(planner, budget_bytes, lowest, lower_bound(scheduler.trace))
 
 
-def within_by_waiting(scheduler: Scheduler, gaps: Sequence[Gap], budget_bytes: int) -> Schedule:
-    """The gaps carried out, with copies in that wait for room and ops that wait for copies out, as the budget asks."""
-    roomy = fetched_into_room(scheduler, GapTable.of(scheduler.trace, gaps), budget_bytes)
-    return waiting(scheduler, scheduler.carried_out(roomy), budget_bytes)
+def schedule_within_budget(scheduler: Scheduler, gaps: Sequence[Gap], budget_bytes: int) -> Schedule:
+    """The schedule of some gaps in which copies in wait for room and ops wait for copies out, as the budget needs."""
+    roomy = prefetch_into_room(scheduler, GapTable.of(scheduler.trace, gaps), budget_bytes)
+    return add_waits(scheduler, scheduler.schedule_gaps(roomy), budget_bytes)

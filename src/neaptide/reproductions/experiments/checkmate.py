@@ -1,22 +1,17 @@
-"""Checkmate: what recomputing costs at a budget, optimal and by rounding, on even chains and on networks.
+"""Checkmate: what recomputing costs at a budget, optimal and by rounding, on even chains.
 
 Published: rounding is within 1.06x of the optimum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neaptide.core.device import DeviceSpec
-from neaptide.core.traces.trace import Trace
-from neaptide.planning.apply import summary_of
 from neaptide.planning.checkmate.problem import Graph, chain, hold_everything, stage_peaks
 from neaptide.planning.checkmate.solver import optimal, rounded
-from neaptide.planning.plan import CannotFitError
-from neaptide.planning.planners import checkmate
 
 PUBLISHED_ROUNDING_RATIO = 1.06
 
@@ -71,26 +66,4 @@ def chain_rows(layers: Sequence[int], shares: Sequence[float], seconds: float = 
                 proven=proven,
                 optimal=None if best is None else best.seconds(graph) / once,
                 rounded=None if near is None else near.seconds(graph) / once,
-            )
-
-
-def network_rows(traces: Mapping[str, Trace], shares: Sequence[float], device: DeviceSpec) -> Iterator[Row]:
-    """Networks at shares of their ephemeral bytes, as `apply` finds their plans."""
-    for name, trace in traces.items():
-        for share in shares:
-            budget = trace.persistent_bytes + int(share * trace.ephemeral_bytes)
-            costs: list[float | None] = []
-            for planner in (checkmate.plan, checkmate.plan_rounded):
-                try:
-                    plan = planner(trace, budget, device)
-                    costs.append(summary_of(trace, plan, device).seconds / trace.seconds)
-                except CannotFitError:
-                    costs.append(None)
-            yield Row(
-                name=name,
-                nodes=checkmate.NODES,
-                budget_share=share,
-                proven=False,
-                optimal=costs[0],
-                rounded=costs[1],
             )

@@ -17,7 +17,7 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
     """The largest batch without a planner, and with some."""
     trace = laboratory.trace(MODEL, BATCH)
     with progress("looking for the largest batch"):
-        planners = {name: PLANNERS[name] for name in COMPARED}
+        planners = {name: PLANNERS.make(name) for name in COMPARED}
         found = rows(MODEL, lambda batch: scaled(trace, batch), planners, laboratory.device)
     ours = next((row.batch_ratio for row in found if row.planner == "capuchin"), 0.0)
     return Reproduction(

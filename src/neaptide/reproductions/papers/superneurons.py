@@ -46,7 +46,7 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
     with progress("looking for the largest networks") as on_progress:
         for done, (name, build) in enumerate(NETWORKS.items()):
             on_progress(done, len(NETWORKS) + 1)
-            ours = [largest_batch(build, PLANNERS[planner], device) for planner in GROWN_BY]
+            ours = [largest_batch(build, PLANNERS.make(planner), device) for planner in GROWN_BY]
             rows.append((name, REPORTED_BATCH.get(name), largest_batch(build, None, device), *ours))
         if not any(row[2] for row in rows):
             memory = format_bytes(device.memory_bytes)
@@ -54,7 +54,7 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
                 f"none of {', '.join(NETWORKS)} fits {device.name} ({memory}) at batch 16; name a larger device"
             )
         on_progress(len(NETWORKS), len(NETWORKS) + 1)
-        depth = deepest_resnet(PLANNERS["superneurons"], device)
+        depth = deepest_resnet(PLANNERS.make("superneurons"), device)
         depth_alone = deepest_resnet(None, device)
     exact = all(abs(ours - wanted) < 0.0006 and reruns == again for _, _, ours, reruns, wanted, again in golden)
     grown = min(row[3] / row[2] for row in rows if row[2])  # type: ignore[operator]

@@ -1,4 +1,5 @@
 """From a plan to a program: which action happens at which moment of a recorded iteration, and what is refused.
 
-`planning.executor.run` carries the program out; `fitting` compiles it.
+It imports `core` and the rooms of `planning` below the planners, never `executor.run`. `executor.run` and `fitting`
+import it.
 """

@@ -1,4 +1,4 @@
-"""When the copies of swapped tensors are done, and when the copies back must begin, if nothing delays them."""
+"""The ops at which copies out of swapped tensors end and copies in must begin, if nothing delays them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
+from neaptide.planning.costing.timing import fetch_ops, latest_fetches
 from neaptide.planning.plan import Gap
 
 
 def release_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[int]:
-    """For each swap, in the order of `after`: the op that runs when its copy to the host ends."""
+    """For each swap, in the order of `after`: the op that runs when its copy out ends."""
     free, ops = 0.0, []
     ends = trace.end_seconds
     for gap in gaps:
@@ -21,15 +22,11 @@ def release_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[i
     return ops
 
 
-def fetch_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[int]:
-    """For each swap: the op with which its copy back begins; the plan's, or the latest that is in time."""
+def planned_fetch_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[int]:
+    """For each swap: the op with which its copy in begins. It is the plan's `fetch`, or else the latest in time."""
     starts = trace.end_seconds - trace.ops.seconds
-    found = [0] * len(gaps)
-    following = np.inf
-    for index in sorted(range(len(gaps)), key=lambda index: -gaps[index].before):
-        gap = gaps[index]
-        seconds = int(trace.tensors.bytes[gap.tensor]) / device.link_bandwidth
-        following = min(following, float(starts[gap.before])) - seconds
-        latest = int(np.searchsorted(starts, following, side="right")) - 1
-        found[index] = min(max(latest, gap.after + 1), gap.before) if gap.fetch is None else gap.fetch
-    return found
+    after = np.array([gap.after for gap in gaps], dtype=np.int64)
+    before = np.array([gap.before for gap in gaps], dtype=np.int64)
+    seconds = trace.tensors.bytes[[gap.tensor for gap in gaps]] / device.link_bandwidth
+    latest = fetch_ops(starts, latest_fetches(starts, before, seconds), after, before)
+    return [op if gap.fetch is None else gap.fetch for gap, op in zip(gaps, latest.tolist(), strict=True)]

@@ -17,7 +17,7 @@ from neaptide.planning.executor.run.host_pool import Block, HostPool
 
 
 @dataclass(slots=True)
-class Journey:
+class HostCopy:
     """A storage's way to the host and back."""
 
     block: Block
@@ -45,7 +45,7 @@ class Copier:
     def _now(self) -> torch.Event:
         return torch.accelerator.current_stream(self._device).record_event()
 
-    def send(self, holder: Tensor) -> Journey:
+    def send(self, holder: Tensor) -> HostCopy:
         """Begin the copy of a storage to the host; the caller holds it until `await_sent`."""
         size = holder.untyped_storage().nbytes()
         block = self.pool.take(size)
@@ -55,39 +55,39 @@ class Copier:
         with torch.no_grad(), self._out:
             self.pool.bytes_of(block, size).copy_(_flat(holder, size), non_blocking=True)
         self.sent_bytes += size
-        return Journey(block, size, self._out.record_event())
+        return HostCopy(block, size, self._out.record_event())
 
-    def await_sent(self, journey: Journey) -> None:
+    def await_sent(self, copy: HostCopy) -> None:
         """What is launched from now on runs after the copy, so the storage may go."""
-        torch.accelerator.current_stream(self._device).wait_event(journey.sent)
+        torch.accelerator.current_stream(self._device).wait_event(copy.sent)
 
-    def fetch(self, journey: Journey) -> None:
+    def fetch(self, copy: HostCopy) -> None:
         """Begin the copy back, into memory of the current stream."""
-        if journey.arriving is not None:
+        if copy.arriving is not None:
             return
         with torch.no_grad():
-            journey.arriving = torch.empty(journey.bytes, dtype=torch.uint8, device=self._device)
+            copy.arriving = torch.empty(copy.bytes, dtype=torch.uint8, device=self._device)
             self._in.wait_event(self._now())
-            self._in.wait_event(journey.sent)
+            self._in.wait_event(copy.sent)
             with self._in:
-                journey.arriving.copy_(self.pool.bytes_of(journey.block, journey.bytes), non_blocking=True)
-        journey.arrived = self._in.record_event()
-        self.fetched_bytes += journey.bytes
+                copy.arriving.copy_(self.pool.bytes_of(copy.block, copy.bytes), non_blocking=True)
+        copy.arrived = self._in.record_event()
+        self.fetched_bytes += copy.bytes
 
-    def receive(self, journey: Journey) -> Tensor:
+    def receive(self, copy: HostCopy) -> Tensor:
         """The storage, back on the device for what is launched from now on."""
-        self.fetch(journey)
-        assert journey.arriving is not None
-        assert journey.arrived is not None
-        torch.accelerator.current_stream(self._device).wait_event(journey.arrived)
-        self.pool.give(journey.block, journey.arrived)
-        return journey.arriving
+        self.fetch(copy)
+        assert copy.arriving is not None
+        assert copy.arrived is not None
+        torch.accelerator.current_stream(self._device).wait_event(copy.arrived)
+        self.pool.give(copy.block, copy.arrived)
+        return copy.arriving
 
-    def abandon(self, journey: Journey) -> None:
+    def abandon(self, copy: HostCopy) -> None:
         """Nobody wants it back."""
-        last = journey.arrived or journey.sent
+        last = copy.arrived or copy.sent
         torch.accelerator.current_stream(self._device).wait_event(last)
-        self.pool.give(journey.block, last)
+        self.pool.give(copy.block, last)
 
 
 def _flat(holder: Tensor, size: int) -> Tensor:

@@ -7,14 +7,14 @@ from torch import Tensor
 
 from neaptide.planning.executor.compile.recording import View
 from neaptide.planning.executor.run.codecs import DECODE, ENCODE, Code
-from neaptide.planning.executor.run.copying import Copier, Journey
+from neaptide.planning.executor.run.copying import Copier, HostCopy
 from neaptide.planning.plan import Gap
 
 
 class Record:
     """Holds a storage, its code, or its copy on the host. Autograd's handles share it; it goes with the last one."""
 
-    __slots__ = ("__weakref__", "_code", "_copier", "_journey", "gap", "holder", "tensor", "version")
+    __slots__ = ("__weakref__", "_code", "_copier", "_host_copy", "gap", "holder", "tensor", "version")
 
     def __init__(self, tensor: int, saved: Tensor, copier: Copier) -> None:
         self.tensor = tensor
@@ -22,12 +22,12 @@ class Record:
         self.version: int | None = None  # when it was let go for the first time
         self.gap: Gap | None = None  # the gap it is in
         self._copier = copier
-        self._journey: Journey | None = None
+        self._host_copy: HostCopy | None = None
         self._code: Code | None = None
 
     def __del__(self) -> None:
-        if self._journey is not None:
-            self._copier.abandon(self._journey)
+        if self._host_copy is not None:
+            self._copier.abandon(self._host_copy)
 
     def _let_go(self) -> None:
         if self.version is None and self.holder is not None:
@@ -60,30 +60,30 @@ class Record:
         self._code = None
 
     def send(self, gap: Gap) -> None:
-        if self.holder is not None and self._journey is None:
-            self._journey = self._copier.send(self.holder)
+        if self.holder is not None and self._host_copy is None:
+            self._host_copy = self._copier.send(self.holder)
             self.gap = gap
 
     def release(self, gap: Gap) -> None:
         """Let it go if its copy is still wanted."""
-        if self.gap is gap and self._journey is not None and self.holder is not None:
-            self._copier.await_sent(self._journey)
+        if self.gap is gap and self._host_copy is not None and self.holder is not None:
+            self._copier.await_sent(self._host_copy)
             self._let_go()
 
     def fetch(self, gap: Gap) -> None:
-        if self.gap is gap and self.holder is None and self._journey is not None:
-            self._copier.fetch(self._journey)
+        if self.gap is gap and self.holder is None and self._host_copy is not None:
+            self._copier.fetch(self._host_copy)
 
     def receive(self) -> None:
-        assert self._journey is not None
-        self.restore(self._copier.receive(self._journey))
-        self._journey = None
+        assert self._host_copy is not None
+        self.restore(self._copier.receive(self._host_copy))
+        self._host_copy = None
 
     def stay(self) -> None:
         """It was asked for before it was let go: it stays."""
-        if self._journey is not None:
-            self._copier.abandon(self._journey)
-            self._journey = None
+        if self._host_copy is not None:
+            self._copier.abandon(self._host_copy)
+            self._host_copy = None
         self.gap = None
 
     def restore(self, holder: Tensor) -> None:

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.sign_readers import only_signs_are_read
+from neaptide.planning.executor.compile.chain_builder import ChainBuilder
 from neaptide.planning.executor.compile.program import Chain, Program, Refusal, Step, Verb
 from neaptide.planning.executor.compile.recording import Recording, Save
-from neaptide.planning.executor.compile.rerun_chains import Chains
-from neaptide.planning.executor.compile.signs import only_signs_are_read
-from neaptide.planning.executor.compile.swapping import fetch_ops, release_ops
+from neaptide.planning.executor.compile.swapping import planned_fetch_ops, release_ops
 from neaptide.planning.plan import Gap, Plan, Return
 
 
-def compiled(trace: Trace, plan: Plan, recording: Recording, device: DeviceSpec, waits: bool = False) -> Program:
+def compile_plan(trace: Trace, plan: Plan, recording: Recording, device: DeviceSpec, waits: bool = False) -> Program:
     """The program that carries out the plan as far as that is possible.
 
     A swapped tensor goes at the first moment after its copy should have ended; with `waits`, at the last one before,
@@ -34,7 +34,7 @@ class _Compiler:
         for save in recording.saves:
             self._saves.setdefault(save.tensor, []).append(save)
         self._reasons: dict[int, str] = {}
-        self._builder = Chains(trace, recording, self._saves, self._reasons)
+        self._builder = ChainBuilder(trace, recording, self._saves, self._reasons)
         self._triggers: dict[int, int] = {}  # of what ends before an op
         self._void: set[Gap] = set()
         self._ends_at: set[tuple[int, int]] = set()  # (tensor, before) of recomputations
@@ -179,7 +179,7 @@ class _Compiler:
         swaps = sorted((gap for gap in gaps if gap.back is Return.SWAP), key=lambda gap: (self._leave(gap), gap.tensor))
         begun = [replace(gap, after=self._recording.op_of_moment[self._leave(gap)] - 1) for gap in swaps]
         releases = release_ops(self._trace, begun, self._device)
-        fetches = fetch_ops(self._trace, swaps, self._device)
+        fetches = planned_fetch_ops(self._trace, swaps, self._device)
         for gap, release, fetch in zip(swaps, releases, fetches, strict=True):
             leave, back = self._leave(gap), self._triggers[gap.before]
             comes = min(max(self._last_moment(fetch), leave + 1), back)

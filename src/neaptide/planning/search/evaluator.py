@@ -1,4 +1,4 @@
-"""What our own planner searches: for each idle span of a tensor one of four actions, judged as `apply` would."""
+"""Evaluates choices of actions, one per idle span of a tensor, with the costs that `apply` would find."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ import numpy.typing as npt
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Floats
 from neaptide.core.traces.trace import Trace
-from neaptide.planning.analysis.completion import Chains, Unreachable
 from neaptide.planning.analysis.idle_spans import idle_spans
+from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
 from neaptide.planning.costing.gap_table import GapTable
-from neaptide.planning.costing.prefetch import fetched_into_room
 from neaptide.planning.costing.schedule import Schedule, Scheduler
-from neaptide.planning.costing.stalls import waiting
 from neaptide.planning.plan import Gap, Plan, Return
+from neaptide.planning.search.prefetch import prefetch_into_room
+from neaptide.planning.search.waits import add_waits
 
 Actions = npt.NDArray[np.int8]
 
-
-# What to do with a tensor while it is idle. What is computed again stays when a chain has asked for it early, or,
-# with RECOMPUTE_EACH, is let go again.
+# What to do with a tensor while it is idle. If another recomputation needs a recomputed tensor early, the tensor stays
+# from then on; with RECOMPUTE_EACH it is released again.
 KEEP, SWAP, RECOMPUTE, RECOMPUTE_EACH = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A plan's gaps and figures. Better is: less over the budget, then less time."""
+    """The gaps and figures of a plan. Fewer bytes over the budget are better, then less time."""
 
     excess_bytes: int
     seconds: float
     peak_bytes: int
-    peak_op: int  # the op at the peak, or the one that what is at the peak precedes
+    peak_op: int  # the op at the peak, or the op before which the inserted row at the peak runs
     gaps: GapTable
 
     def better_than(self, other: Outcome | None) -> bool:
         return other is None or (self.excess_bytes, self.seconds) < (other.excess_bytes, other.seconds)
 
 
-class Search:
-    """Evaluates actions for one trace, device and budget; remembers what it has seen."""
+class Evaluator:
+    """Evaluates actions for one trace, device and budget, and remembers the outcomes."""
 
     def __init__(self, trace: Trace, device: DeviceSpec, budget_bytes: int) -> None:
         self.trace, self.device, self.budget_bytes = trace, device, budget_bytes
-        self.scheduler, self.chains = Scheduler(trace, device), Chains(trace)
+        self.scheduler, self.chains = Scheduler(trace, device), RecomputeChains(trace)
         self.spans = idle_spans(trace)
         self._tensors = self.spans.tensor.tolist()
         self._after, self._before = self.spans.after.tolist(), self.spans.before.tolist()
@@ -59,20 +58,20 @@ class Search:
         return np.isfinite(self.recompute_seconds)
 
     def nothing(self) -> Actions:
-        """Keep everything."""
+        """The actions that keep every tensor."""
         return np.zeros(len(self.spans), dtype=np.int8)
 
     def outcome(self, actions: Actions) -> Outcome | None:
-        """What the actions lead to; None if something cannot be computed again that way."""
+        """The outcome of some actions; None if a tensor cannot be recomputed as they say."""
         key = actions.tobytes()
         if key not in self._seen:
             self.evaluations += 1
             self._seen[key] = self._evaluate(actions)
         return self._seen[key]
 
-    def judged(self, gaps: Sequence[Gap]) -> Outcome:
-        """The figures of any gaps."""
-        return self._outcome(self.scheduler.carried_out(GapTable.of(self.trace, gaps)))
+    def outcome_of_gaps(self, gaps: Sequence[Gap]) -> Outcome:
+        """The outcome of any gaps."""
+        return self._outcome(self.scheduler.schedule_gaps(GapTable.of(self.trace, gaps)))
 
     def _outcome(self, schedule: Schedule) -> Outcome:
         held = np.where(schedule.kept, schedule.held_bytes, 0)
@@ -83,7 +82,7 @@ class Search:
         )
 
     def actions_of(self, plan: Plan) -> Actions:
-        """The actions nearest to another planner's plan."""
+        """The actions nearest to the plan of another planner."""
         actions = self.nothing()
         row = {key: position for position, key in enumerate(zip(self._tensors, self._after, strict=True))}
         for gap in plan.gaps:
@@ -103,18 +102,18 @@ class Search:
                 stay.add(tensor)
         try:
             whole = self.chains.complete(gaps, stay=stay)
-        except Unreachable:
+        except CannotRecomputeError:
             return None
-        schedule = self.scheduler.carried_out(GapTable.of(self.trace, whole))
+        schedule = self.scheduler.schedule_gaps(GapTable.of(self.trace, whole))
         outcome = self._outcome(schedule)
         if outcome.excess_bytes == 0 or not schedule.gaps.swap.any():
             return outcome
-        roomy = fetched_into_room(self.scheduler, schedule.gaps, self.budget_bytes)
-        slower = self._outcome(waiting(self.scheduler, self.scheduler.carried_out(roomy), self.budget_bytes))
+        roomy = prefetch_into_room(self.scheduler, schedule.gaps, self.budget_bytes)
+        slower = self._outcome(add_waits(self.scheduler, self.scheduler.schedule_gaps(roomy), self.budget_bytes))
         return slower if slower.better_than(outcome) else outcome
 
     def _recompute_seconds(self) -> Floats:
-        """Of each span while all others are kept; infinite where it cannot be."""
+        """The seconds to recompute each span's tensor while all others are kept; infinite if impossible."""
         seconds = np.full(len(self.spans), np.inf)
         for row in np.flatnonzero(self.spans.recomputable).tolist():
             ops = self.chains.ops(self._tensors[row], self._before[row])

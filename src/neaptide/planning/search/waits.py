@@ -1,4 +1,4 @@
-"""Where memory is short and copies out are late, ops wait for them: at the first op that would not fit otherwise."""
+"""Waits for copies out: where memory is short, the first op that would not fit waits until a copy out has ended."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import replace
 import numpy as np
 
 from neaptide.core.traces.columns import Integers
-from neaptide.planning.costing.copies import Rows
 from neaptide.planning.costing.gap_table import GapTable
 from neaptide.planning.costing.schedule import Schedule, Scheduler
+from neaptide.planning.costing.timing import RowTimes
 from neaptide.planning.plan import Gap
 
 _ROUNDS = 4
 
 
-def with_waits(scheduler: Scheduler, gaps: Sequence[Gap], budget_bytes: int) -> Schedule:
-    """The gaps carried out, with `gone` set for those swaps whose bytes must be away before an op can begin."""
-    return waiting(scheduler, scheduler.carried_out(GapTable.of(scheduler.trace, gaps)), budget_bytes)
+def schedule_with_waits(scheduler: Scheduler, gaps: Sequence[Gap], budget_bytes: int) -> Schedule:
+    """The schedule of some gaps, with the waits for copies out that the budget needs."""
+    return add_waits(scheduler, scheduler.schedule_gaps(GapTable.of(scheduler.trace, gaps)), budget_bytes)
 
 
-def waiting(scheduler: Scheduler, found: Schedule, budget_bytes: int) -> Schedule:
-    """A schedule with the waits for copies out that the budget asks for, or as near to it as waits can come.
+def add_waits(scheduler: Scheduler, found: Schedule, budget_bytes: int) -> Schedule:
+    """The schedule with `gone` set for the swaps that an op must wait for; its peak is as near the budget as waits get.
 
-    Waits move what comes after them, so a miss is answered by aiming lower.
+    A wait delays everything after it, so a schedule that still misses the budget is tried again with a lower target.
     """
     best, target = found, budget_bytes
     for _ in range(_ROUNDS):
         if best.peak_bytes <= budget_bytes or not found.gaps.swap.any():
             break
-        tried = scheduler.carried_out(replace(found.gaps, gone=_waits(scheduler, found, target)))
+        tried = scheduler.schedule_gaps(replace(found.gaps, gone=_waits(scheduler, found, target)))
         best = tried if tried.peak_bytes < best.peak_bytes else best
         if found.held_if_copies_were_done().max() > budget_bytes:
             break
@@ -40,13 +40,13 @@ def waiting(scheduler: Scheduler, found: Schedule, budget_bytes: int) -> Schedul
 
 
 def _waits(scheduler: Scheduler, found: Schedule, budget_bytes: int) -> Integers:
-    """The op that waits for each gap's copy out, -1 where none has to; by the schedule's times, moved by the waits."""
+    """The op that waits for each gap's copy out, -1 if none needs to; by the schedule's times plus the waits so far."""
     trace, rows, table = scheduler.trace, found.rows, found.gaps
     leaving: dict[int, list[int]] = {}
     for gap in np.flatnonzero(table.swap).tolist():
         leaving.setdefault(int(rows.op_row[table.after[gap]]), []).append(gap)
     held = found.held_if_copies_were_done().tolist()
-    starts = Rows(found.durations, found.host_seconds, trace.asynchronous).starts().tolist()
+    starts = RowTimes(found.durations, found.host_seconds, trace.asynchronous).starts().tolist()
     durations, anchors = found.durations.tolist(), rows.anchor.tolist()
     sizes = trace.tensors.bytes[table.tensor].tolist()
     rate = scheduler.device.link_bandwidth

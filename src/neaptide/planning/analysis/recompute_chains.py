@@ -1,8 +1,9 @@
-"""From a planner's choices about single tensors to a whole plan: what must come back with what is computed again.
+"""Which ops recompute a tensor, and what else must come back for them.
 
-A tensor is made again by all the ops that wrote it. What these read and is absent then has to come back before the same
-op: out of its own gap, which ends there (it stays from then on) or is interrupted there (`stay=False`: it is let go
-again before the op, which is slower and holds less); or from the dead, for the recomputation alone.
+All ops that wrote a tensor recompute it. An absent tensor that they read must come back before the same op. If it is in
+a gap, the gap ends there and the tensor stays; with `stay=False` the gap is only interrupted, and the tensor is
+released again before the op, which is slower and holds less. If the tensor has died, it comes back for the
+recomputation alone.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import numpy as np
 
 from neaptide.core.traces.trace import Kind, Trace
 from neaptide.planning.analysis.candidates import repeatable
-from neaptide.planning.plan import Gap, Return
+from neaptide.planning.plan import Gap, Return, in_order
 
 
-class Unreachable(ValueError):  # noqa: N818
-    """A tensor cannot be computed again there."""
+class CannotRecomputeError(ValueError):
+    """A tensor cannot be recomputed before this op."""
 
 
-class Chains:
-    """The chains of one trace; it keeps what all of them need and changes nothing."""
+class RecomputeChains:
+    """The recomputations of one trace. No method changes anything."""
 
     def __init__(self, trace: Trace) -> None:
         ops, tensors = trace.ops, trace.tensors
@@ -37,48 +38,50 @@ class Chains:
         self._born, self._died = tensors.born.tolist(), tensors.died.tolist()
         self._protected = (tensors.kind == Kind.BUFFER).tolist()
         self._repeatable = repeatable(trace).tolist()
-        # An op takes the device or the launching host, whichever is longer; both where the host waits.
+        # An op takes the longer of its device and host times, or their sum if the host waits for the device.
         own, host = ops.seconds, ops.host_seconds
         self._seconds = (np.maximum(own, host) if trace.asynchronous else own + host).tolist()
 
     def seconds(self, ops: Iterable[int]) -> float:
-        """What it costs to run some ops again."""
+        """What it costs to run these ops again."""
         return float(sum(self._seconds[op] for op in ops))
 
     def ops(self, tensor: int, before: int, absent: AbstractSet[int] = frozenset()) -> set[int] | None:
-        """The ops that make a tensor again before op `before` while others are absent too; None if that cannot be."""
+        """The ops that recompute a tensor before op `before` while `absent` are absent; None if impossible."""
 
         def returns(other: int) -> bool:
             alive = self._born[other] < before <= self._died[other]
             if not alive and not self._writers[other]:
-                raise Unreachable(f"tensor {other} is gone before op {before}, and no op makes it")
+                raise CannotRecomputeError(f"tensor {other} has died before op {before}, and no op makes it")
             return other in absent or not alive
 
         try:
             made = self.made([tensor], before, returns)
-        except Unreachable:
+        except CannotRecomputeError:
             return None
         return {op for each in made for op in self._writers[each] if op < before}
 
     def made(self, wanted: Iterable[int], before: int, returns: Callable[[int], bool]) -> list[int]:
-        """All tensors that are made when some are, before an op. `returns` says whether another has to be made too.
+        """All tensors that are recomputed when the wanted ones are, before an op.
 
-        Unreachable if an op on the way gives another result each time, was given what has changed since, or would
-        overwrite what is there.
+        `returns` says of a tensor that a rerun uses whether it must be recomputed, too. CannotRecomputeError if a rerun
+        would give another result, or would read or write a tensor that is present and was overwritten since.
         """
         queue = list(wanted)
         made = dict.fromkeys(queue)
-        present: dict[int, int] = {}  # what is read as it is, and the earliest op that reads it
+        present: dict[int, int] = {}  # tensors used as they are: the earliest rerun that uses each
         while queue:
             tensor = queue.pop()
             writers = self._writers[tensor]
             if not writers or writers[0] >= before:
-                raise Unreachable(f"no op makes tensor {tensor} before op {before}")
+                raise CannotRecomputeError(f"no op makes tensor {tensor} before op {before}")
             for op in writers:
                 if op >= before:
                     break
                 if not self._repeatable[op]:
-                    raise Unreachable(f"tensor {tensor} cannot be made again: op {op} gives another result each time")
+                    raise CannotRecomputeError(
+                        f"tensor {tensor} cannot be recomputed: op {op} gives another result each time"
+                    )
                 for other in (*self._reads[op], *self._writes[op]):
                     if other in made or self._born[other] == op:
                         continue
@@ -89,13 +92,15 @@ class Chains:
                         present[other] = min(op, present.get(other, op))
         for other, op in present.items():
             if not self._protected[other] and any(op <= writer < before for writer in self._writers[other]):
-                raise Unreachable(f"op {op} cannot run again before op {before}: tensor {other} was overwritten")
+                raise CannotRecomputeError(
+                    f"op {op} cannot run again before op {before}: tensor {other} was overwritten"
+                )
         return list(made)
 
     def complete(self, gaps: Sequence[Gap], stay: bool | AbstractSet[int] = True) -> tuple[Gap, ...]:
-        """The gaps with all that their recomputations ask for, in a plan's order; Unreachable names what cannot be.
+        """The gaps and all others that their recomputations need, in order; CannotRecomputeError if impossible.
 
-        `stay` may name the tensors that do.
+        A tensor that comes back early for a recomputation stays if `stay` is true or contains it.
         """
         absences = _Absences(self, gaps, stay)
         waiting = sorted({gap.before for gap in gaps if gap.back is Return.RECOMPUTE})
@@ -109,31 +114,30 @@ class Chains:
                     heappush(waiting, later)
                 absences.postponed.clear()
                 last = before
-        found = [gap for each in absences.of.values() for gap in each]
-        return tuple(sorted(found, key=lambda gap: (gap.before, gap.after, gap.tensor)))
+        return in_order(gap for each in absences.of.values() for gap in each)
 
 
 class _Absences:
-    """The gaps of each tensor while a plan is completed, from the first op to the last."""
+    """The gaps of each tensor while a plan is completed from the first op to the last."""
 
-    def __init__(self, chains: Chains, gaps: Sequence[Gap], stay: bool | AbstractSet[int]) -> None:
+    def __init__(self, chains: RecomputeChains, gaps: Sequence[Gap], stay: bool | AbstractSet[int]) -> None:
         self._chains, self._stay = chains, stay
         self.postponed: list[int] = []
         self.of: dict[int, list[Gap]] = {}
-        self._ending: dict[int, list[int]] = {}  # the tensors that are computed again before an op
+        self._ending: dict[int, list[int]] = {}  # by op: the tensors that are recomputed before it
         for gap in sorted(gaps, key=lambda gap: gap.after):
             self.of.setdefault(gap.tensor, []).append(gap)
             if gap.back is Return.RECOMPUTE:
                 self._ending.setdefault(gap.before, []).append(gap.tensor)
 
     def bring_back(self, before: int) -> None:
-        """Make the recomputations before an op possible."""
+        """Bring back what the recomputations before an op need."""
         ending = self._ending.get(before, ())
         wanted = [tensor for tensor in ending if any(gap.before == before for gap in self.of[tensor])]
         self._chains.made(wanted, before, lambda other: self._return(other, before))
 
     def _return(self, tensor: int, before: int) -> bool:
-        """Make sure that a tensor is there just before an op; whether that means to compute it."""
+        """Make a tensor present just before an op; return whether it must be recomputed for that."""
         gaps = self.of.get(tensor, [])
         for at, gap in enumerate(gaps):
             if gap.after < before <= gap.before:
@@ -144,12 +148,12 @@ class _Absences:
             return False
         after = max(self._chains._died[tensor], max((gap.before for gap in gaps), default=-1))
         if not self._chains._writers[tensor] or after >= before:
-            raise Unreachable(f"tensor {tensor} is gone before op {before}, and no op makes it")
+            raise CannotRecomputeError(f"tensor {tensor} has died before op {before}, and no op makes it")
         self.of.setdefault(tensor, []).append(Gap(tensor=tensor, after=after, before=before, back=Return.RECOMPUTE))
         return True
 
     def _cut(self, gaps: list[Gap], at: int, before: int) -> None:
-        """End a gap early, or interrupt it there."""
+        """End a gap before an op, or interrupt it there if the tensor does not stay."""
         gap = gaps[at]
         fetch = None if gap.fetch is None else min(gap.fetch, before)
         gaps[at] = replace(gap, before=before, fetch=fetch)

@@ -1,4 +1,8 @@
-"""Two copy engines beside the ops: one to the host, one from it, each first in, first out, at the link's bandwidth."""
+"""When the rows of a planned iteration and its copies run.
+
+Two copy engines work beside the ops, one to the host and one from it. Each takes its copies first in, first out, at the
+link's bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from neaptide.core.traces.columns import Floats, Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The planned ops in order, as far as time goes."""
+class RowTimes:
+    """What each row takes on the device and on the host."""
 
     seconds: Floats
     host_seconds: Floats
     asynchronous: bool
 
     def starts(self) -> Floats:
-        """When each would begin if no op had to wait for a copy."""
+        """When each row would begin if no op had to wait for a copy."""
         if not self.asynchronous:
             return np.cumsum(self.host_seconds + self.seconds) - self.seconds
         work = np.cumsum(self.seconds) - self.seconds
@@ -28,31 +32,28 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copies:
-    """Swaps: the row after which each leaves, the one at which its return may begin, and the one that waits for it.
+    """The two copies of each swap."""
 
-    `gone_row` waits for the copy out; -1 where nobody does.
-    """
-
-    seconds: Floats
-    out_row: Integers
-    fetch_row: Integers
-    wait_row: Integers
-    gone_row: Integers
+    seconds: Floats  # of one copy
+    out_row: Integers  # the copy out begins after this row
+    fetch_row: Integers  # the copy in may begin at this row
+    wait_row: Integers  # this row waits for the copy in
+    gone_row: Integers  # this row waits for the copy out; -1 if none does
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """When the rows began, how long those that wait waited, and when the copies were done or begun."""
+class Timing:
+    """When the rows and the copies run."""
 
-    starts: Floats
-    waits: Floats
-    out_ends: Floats
-    in_starts: Floats
-    seconds: float
+    starts: Floats  # of the rows
+    waits: Floats  # seconds that each row waits for copies
+    out_ends: Floats  # of the copies out
+    in_starts: Floats  # of the copies in
+    seconds: float  # of the iteration
 
 
 def latest_fetches(starts: Floats, needed: Integers, seconds: Floats) -> Floats:
-    """The latest times at which copies may begin so that each has ended when row `needed` begins, one after another."""
+    """The latest times at which copies, made one by one, may begin so that each ends before row `needed` begins."""
     begins = np.empty(len(seconds))
     next_begin = np.inf
     for index in np.argsort(-needed, kind="stable").tolist():
@@ -61,11 +62,17 @@ def latest_fetches(starts: Floats, needed: Integers, seconds: Floats) -> Floats:
     return begins
 
 
-def run(rows: Rows, copies: Copies) -> Run:
-    """Let ops and copies go, each as early as its stream and what it waits for allow.
+def fetch_ops(starts: Floats, begins: Floats | float, after: Integers | int, before: Integers | int) -> Integers:
+    """The op that runs when each copy in begins, kept within its gap; ops begin at `starts`, copies at `begins`."""
+    found: Integers = np.clip(np.searchsorted(starts, begins, side="right") - 1, after + 1, before)
+    return found
 
-    Only rows at which something happens to a copy are looked at one by one. Waits so far have moved the work by `moved`
-    (asynchronous: its beginning, if the launches did not hold it up anyway).
+
+def compute_timing(rows: RowTimes, copies: Copies) -> Timing:
+    """Run ops and copies, each as early as its stream and what it waits for allow.
+
+    Only rows at which a copy begins or is waited for are visited one by one. `moved` is by how much waits have delayed
+    the work so far; on an asynchronous device, launches may have delayed it by more.
     """
     work, launch = np.cumsum(rows.seconds), np.cumsum(rows.host_seconds)
     asynchronous = rows.asynchronous
@@ -78,7 +85,7 @@ def run(rows: Rows, copies: Copies) -> Run:
     )
     gone.pop(-1, None)
     events = sorted({*leaving, *fetched, *awaited, *gone})
-    work_at, held_up_at = [0.0, *work.tolist()], [0.0, *held_up.tolist()]  # after so many rows
+    work_at, held_up_at = [0.0, *work.tolist()], [0.0, *held_up.tolist()]  # after the first n rows
     launch_at, host = launch.tolist(), rows.host_seconds.tolist()
     durations = copies.seconds.tolist()
     out_ends, in_starts, in_ends = ([0.0] * len(durations) for _ in range(3))
@@ -108,10 +115,10 @@ def run(rows: Rows, copies: Copies) -> Run:
     moves = np.maximum.accumulate(moves)[:-1]
     shift = np.maximum(moves, held_up) if asynchronous else moves
     starts = work - rows.seconds + shift
-    for row in np.flatnonzero(waits).tolist():  # a wait begins when the row before it ends
+    for row in np.flatnonzero(waits).tolist():  # a waiting row begins when the row before it ends
         starts[row] = work_at[row] + (max(moves[row], held_up_at[row]) if asynchronous else moves[row])
     end = float(work[-1] + shift[-1])
-    return Run(starts, waits, np.array(out_ends), np.array(in_starts), end)
+    return Timing(starts, waits, np.array(out_ends), np.array(in_starts), end)
 
 
 def _by_row(rows: Integers) -> dict[int, list[int]]:

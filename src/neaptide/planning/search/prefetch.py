@@ -1,4 +1,4 @@
-"""When swapped tensors come back: just in time, but not before there is room for them."""
+"""When the copies in of swapped tensors begin: just in time, but not before there is room for their bytes."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from neaptide.planning.costing.copies import Rows, latest_fetches
 from neaptide.planning.costing.gap_table import GapTable
+from neaptide.planning.costing.rows import WAIT
 from neaptide.planning.costing.schedule import Scheduler
-from neaptide.planning.costing.sequence import WAIT
+from neaptide.planning.costing.timing import RowTimes, fetch_ops, latest_fetches
 
 
-def fetched_into_room(scheduler: Scheduler, table: GapTable, budget_bytes: int) -> GapTable:
-    """The same gaps with `fetch` set: the latest op that is in time, or a later one if there is no room before it."""
-    found = scheduler.carried_out(replace(table, fetch=np.where(table.swap, table.before, -1)))
+def prefetch_into_room(scheduler: Scheduler, table: GapTable, budget_bytes: int) -> GapTable:
+    """The gaps with `fetch` set to the latest op that is in time, or to a later op if there is no room before it."""
+    found = scheduler.schedule_gaps(replace(table, fetch=np.where(table.swap, table.before, -1)))
     rows, trace = found.rows, scheduler.trace
     swaps = np.flatnonzero(table.swap)
     unhindered = np.where(rows.stage == WAIT, 0.0, found.durations)
-    starts = Rows(unhindered, found.host_seconds, trace.asynchronous).starts()
+    starts = RowTimes(unhindered, found.host_seconds, trace.asynchronous).starts()
     sizes = trace.tensors.bytes[table.tensor[swaps]]
     needed = rows.group_row[table.before[swaps]]
     begins = latest_fetches(starts, needed, sizes / scheduler.device.link_bandwidth)
-    first = np.searchsorted(starts[rows.op_row[:-1]], begins, side="right") - 1
-    first = np.clip(first, table.after[swaps] + 1, table.before[swaps])
+    first = fetch_ops(starts[rows.op_row[:-1]], begins, table.after[swaps], table.before[swaps])
     room = budget_bytes - found.held_if_copies_were_done()
     for at in np.argsort(needed, kind="stable").tolist():
         size, begin, end = int(sizes[at]), int(rows.group_row[first[at]]), int(needed[at])
         if begin < end:
             tight = np.flatnonzero(room[begin:end] < size)
-            if tight.size:  # from the first op after the last row without room
+            if tight.size:  # begin at the first op after the last row without room
                 begin += int(tight[-1]) + 1
                 op = int(rows.anchor[begin])
                 first[at] = min(op + (begin > rows.group_row[op]), int(table.before[swaps[at]]))

@@ -15,7 +15,7 @@ from neaptide.planning.plan import Gap
 _SILENT_WRITERS = ("batch_norm", "fake_quant")
 
 
-class Chains:
+class ChainBuilder:
     """Builds the chains of one plan; reasons for what cannot be made again go into `reasons`."""
 
     def __init__(
