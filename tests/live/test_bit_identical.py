@@ -12,9 +12,9 @@ from unittest.mock import patch
 import pytest
 import torch
 
+from neaptide.capture.boundaries import Boundaries
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.core.traces.trace_format import decode
-from neaptide.live.job.iterations import Iterations
 
 with patch.dict(os.environ, {"NEAPTIDE_SOFT_SMS": "1", "NEAPTIDE_SOFT_CAPACITY": "1GiB", "NEAPTIDE_SOFT_WAIT": "5"}):
     try:
@@ -49,7 +49,7 @@ class Measured:
 @contextmanager
 def measured() -> Iterator[Measured]:
     listener = Measured()
-    iterations = Iterations(listener, "soft")
+    iterations = Boundaries(listener, "soft")
     iterations.install()
     try:
         yield listener

@@ -232,6 +232,6 @@ class Squares(torch.utils.data.Dataset):
 for names in DataLoader(Squares(), batch_size=4, num_workers=1):
     print(set(names))
 """
-    watched, plainly = "neaptide.live.job.iterations", "torch.nn.modules.module"
+    watched, plainly = "neaptide.capture.boundaries", "torch.nn.modules.module"
     assert run(workers) == ["own", f"True {watched}", f"{{'{plainly}'}}"]
     assert not daemon.heard  # it imported torch and used no device

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import neaptide
+from neaptide.fitting.run import Run
 from neaptide.models import recipe
-from neaptide.planning.plan import Return
-from soft_plans import planner, same, train
+from neaptide.planning.plan import Planner, Return
+from soft_plans import PROFILED, planner, same, train
 
 
 def of_zoo(name: str, batch: int) -> tuple[Callable[[], nn.Module], Callable[[nn.Module], None]]:
@@ -131,6 +134,32 @@ def test_a_gradient_of_a_gradient() -> None:
     for ways in ("s", "r"):
         planned, _ = train(module, step, planner(ways))
         assert same(plain, planned)
+
+
+@pytest.mark.parametrize(("ways", "stay"), [("s", True), ("r", False)])
+def test_gradients_accumulated_over_several_batches_are_one_planned_iteration(ways: str, stay: bool) -> None:
+    def train_with(plan: Planner | None) -> tuple[list[Tensor], Run | None]:
+        torch.manual_seed(1)
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(4))).to("soft")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        run = neaptide.fit(model, "1GiB", planner=plan) if plan else None
+        with run or nullcontext():
+            for step in range(PROFILED + 4):
+                for part in range(3):
+                    batch = torch.randn(256, 64, generator=torch.Generator().manual_seed(3 * step + part))
+                    model(batch.to("soft")).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return [parameter.detach().cpu() for parameter in model.parameters()], run
+
+    plain, _ = train_with(None)
+    planned, run = train_with(planner(ways, stay))
+    assert all(map(torch.equal, plain, planned))
+    assert run is not None
+    assert run.plan is not None
+    assert len(run.plan.gaps) >= 9
+    assert run.replans == 0
+    assert run.measured_peak_bytes == pytest.approx(run.predicted_peak_bytes, rel=0.02)
 
 
 def test_codes_without_loss_change_nothing_and_half_precision_little() -> None:

@@ -1,4 +1,4 @@
-"""The trace of any training or inference script, unchanged: iterations are found by optimizer and module hooks."""
+"""The trace of an unchanged training or inference script."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from typing import Any
 import torch
 from torch import nn
 
+from neaptide.capture.boundaries import Boundaries
 from neaptide.capture.recording.cutting import Where
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import CaptureError, Session
 from neaptide.core.traces.trace import Trace
 
-# A script without an optimizer step is taken for a serving one after so many calls of its model.
+# A script without an optimizer step counts as a serving script after this many calls of its model.
 _SERVING_CALLS = 100
+# Evaluations that may interrupt a capture; the capture goes on through later ones.
+_RESTARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """What came of profiling a script."""
+    """The outcome of profiling a script."""
 
-    trace: Trace | None  # None when no iteration was seen
+    trace: Trace | None  # None when the script made no iteration
     error: BaseException | None  # what the script raised, its traceback included
-    complete: bool  # all iterations that the capture wanted were seen
+    complete: bool  # the script made all iterations that the capture wanted
 
 
 class _Enough(BaseException):
@@ -36,70 +39,88 @@ class _Enough(BaseException):
 
 
 class _Driver:
-    """Calls a session between the iterations of a script.
-
-    An iteration ends with an optimizer's step. Of several optimizers, the one that was the last to make its first step
-    closes it, so that each iteration has a step of every one. As long as none has stepped, every call of the outermost
-    module is an iteration of its own.
-    """
+    """Calls a session between the iterations of a script."""
 
     def __init__(self, on_progress: Callable[[int, int], None] | None) -> None:
-        self.device = torch.device("cpu")  # until a model is seen elsewhere
+        self.boundaries = Boundaries(self)
+        self.complete = False
         self._on_progress = on_progress
-        self._stepped: list[int] = []
-        self._depth = 0
+        self._session: Session | None = None  # None between captures
+        self._before: Session | None = None  # the last one that ended early
+        self._trained = self._serving = False
         self._calls = 0
-        self._finished = False
-        self.session = self._new_session()
-        self._before: Session | None = None  # what was seen before the newest optimizer's first step
-
-    def _new_session(self) -> Session:
-        return Session(self.device, cut_at_low_point=True, on_progress=self._on_progress)
+        self._restarts = 0
 
     @property
-    def complete(self) -> bool:
-        return self._finished
+    def device(self) -> torch.device:
+        return self.boundaries.device or torch.device("cpu")
 
     def trace(self, where: Where) -> Trace | None:
-        """What the sessions saw: of a script that steps once, the iteration up to that step."""
-        for session in (self.session, self._before):
+        """The trace of the last capture that saw an iteration; of a script that steps once, up to that step."""
+        for session in (self._session, self._before):
             with suppress(CaptureError):
                 if session is not None:
                     return session.trace(where)
         return None
 
-    def enter_module(self, module: nn.Module, args: Any) -> None:
-        # A loss is a module too; it has no parameters.
-        parameter = next(module.parameters(), None) if self._depth == 0 and not self._stepped else None
-        if parameter is not None:
-            if self._calls == 0 and parameter.device.type != self.device.type:
-                self.device = parameter.device
-                self.session = self._new_session()
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    # Boundaries
+
+    def begin(self, serving: bool, trained: bool) -> None:
+        self._serving = serving
+        if not trained:
             self._calls += 1
-            if not self._finished:
-                self._finished = not self.session.advance()
+            if not self.complete:
+                self._advance()
             elif self._calls > _SERVING_CALLS:
                 raise _Enough
-        self._depth += 1
-        self.session.recorder.enter_module(module, args)
+        elif not serving and self._session is None:
+            self._advance()
+        elif serving and self._session is not None and self._restarts < _RESTARTS:
+            self._restarts += 1
+            self.close()
+            self._before = self._session if self._session.settled else self._before
+            self._session = None
+
+    def end_forward(self) -> None:
+        pass
+
+    def end(self) -> None:
+        if self._trained and not self._serving:
+            self._advance()
+            if self.complete:
+                raise _Enough
+
+    def change(self) -> None:
+        self.close()
+        self._before, self._session, self.complete = self._session, None, False
+        self._trained = True
+
+    def _advance(self) -> None:
+        if self._session is None:
+            self._session = Session(self.device, cut_at_low_point=True, on_progress=self._on_progress)
+        self.complete = not self._session.advance()
+
+    # Modules and optimizers, for the recorder
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        if self._session is not None:
+            self._session.recorder.enter_module(module, args)
 
     def leave_module(self) -> None:
-        self._depth -= 1
-        self.session.recorder.leave_module()
+        if self._session is not None:
+            self._session.recorder.leave_module()
 
     def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        self.session.recorder.enter_optimizer(optimizer)
+        if self._session is not None:
+            self._session.recorder.enter_optimizer(optimizer)
 
     def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        self.session.recorder.leave_optimizer(optimizer)
-        if id(optimizer) not in self._stepped:
-            self._stepped.append(id(optimizer))
-            self.session.close()
-            self._before, self.session, self._finished = self.session, self._new_session(), False
-        if id(optimizer) == self._stepped[-1]:
-            self._finished = not self.session.advance()
-            if self._finished:
-                raise _Enough
+        if self._session is not None:
+            self._session.recorder.leave_optimizer(optimizer)
 
 
 def profile_script(
@@ -108,10 +129,10 @@ def profile_script(
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ScriptRun:
-    """Run a script as `python path arguments...` does, until enough of its iterations were seen.
+    """Run a script as `python path arguments...` does, until the capture has seen enough of its iterations.
 
-    The script is not changed and notices nothing but the time. What is watched is the device of its model. A script
-    that ends early, or raises, still gives the trace of what was seen.
+    The script is not changed; it only runs slower. The capture watches the device of the first model that the script
+    calls. A script that ends early, or raises, still gives the trace of the iterations it made.
     """
     driver = _Driver(on_progress)
     error = _run(path, arguments, driver)
@@ -131,15 +152,17 @@ def _run(path: Path, arguments: Sequence[str], driver: _Driver) -> BaseException
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        with watching(driver):
+        with watching(driver):  # before the boundaries: the recorder has left the optimizer when an iteration ends
+            driver.boundaries.install()
             runpy.run_path(str(path), run_name="__main__")
     except _Enough:
         pass
     except SystemExit as leaving:
         return leaving if leaving.code not in (None, 0) else None
-    except BaseException as raised:  # whatever the script raises is the script's own affair
+    except BaseException as raised:  # the caller shows whatever the script raises
         return raised
     finally:
-        driver.session.close()
+        driver.boundaries.remove()
+        driver.close()
         sys.argv, sys.path[:] = saved_argv, saved_path
     return None

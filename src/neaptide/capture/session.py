@@ -101,6 +101,11 @@ class Session:
         """Whether the iteration at hand is recorded."""
         return self._recording
 
+    @property
+    def settled(self) -> bool:
+        """Whether an iteration was recorded whole after the settling one."""
+        return len(self._marks) > SETTLING + 1 + CLOSING
+
     def advance(self) -> bool:
         """End the iteration before and begin the next; False when the capture has all it needs."""
         self._end_iteration()

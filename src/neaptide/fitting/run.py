@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
+from neaptide.capture.boundaries import Boundaries
 from neaptide.capture.recording.cutting import Where
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import Session
@@ -25,6 +26,9 @@ from neaptide.fitting.tape import Tape, persistent_tensors
 from neaptide.planning.executor.run.runner import Runner
 from neaptide.planning.plan import Plan, Planner
 
+# Evaluations that may interrupt profiling; it goes on through later ones.
+_RESTARTS = 3
+
 
 def fit(
     model: nn.Module,
@@ -36,9 +40,9 @@ def fit(
 ) -> Run:
     """Train `model` in `budget` bytes of device memory: use it as a context around the training loop.
 
-    The first iterations are profiled, and what they save waits on the host where they would need more; then a plan is
-    made and carried out. An iteration begins when the model is called after a backward pass. `device` is measured
-    unless it is given.
+    The first iterations are profiled; meanwhile the tensors that autograd saves wait in host memory. Then a planner
+    makes a plan, and later iterations keep to it. capture/boundaries says where an iteration begins. Without `device`,
+    the link between the device and the host is measured.
     """
     return Run(model, parse_bytes(budget) if isinstance(budget, str) else budget, planner, device, timed)
 
@@ -66,15 +70,20 @@ class Run:
         self._session: Session | None = None
         self._relieved: Relieved | None = None  # while iterations are timed
         self._runner: Runner | None = None  # while a plan is carried out
-        self._depth = 0
+        self._begun = 0  # iterations since profiling started
+        self._outdated = False  # the profiled iterations were parts of one
+        self._restarts = 0
         self._stack = ExitStack()  # for the whole run
         self._phase = ExitStack()  # for profiling, or for a plan
 
     # The context
 
     def __enter__(self) -> Self:
-        handle = self.model.register_forward_pre_hook(lambda _, args: self._on_call(args))
+        handle = self.model.register_forward_pre_hook(lambda *_: self._forget_abandoned())
         self._stack.callback(handle.remove)
+        boundaries = Boundaries(self, self.device.type)
+        boundaries.install()
+        self._stack.callback(boundaries.remove)
         self._start_profiling()
         return self
 
@@ -126,45 +135,48 @@ class Run:
 
     # Iterations
 
+    def begin(self, serving: bool, trained: bool) -> None:
+        if self._outdated:
+            self._start_profiling()
+        if self._session is not None:
+            self._begin_profiled(serving, trained)
+        elif not serving:
+            self._begin_planned()
+
+    def end_forward(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def change(self) -> None:
+        self._outdated = self._session is not None and self._begun > 1
+
     def _start_profiling(self) -> None:
         self._phase.close()
+        if self._session is not None:
+            self._session.close()
         self._runner = self._relieved = None
         self._relief = Relief(self.device)
         tape = partial(Tape, self._relief)
         self._session = Session(self.device, timed=self._timed, recorder=tape, aside=self._relief.aside)
         self._phase.enter_context(watching(self))
         self._gauge.mark(measured=False)
-        self._asked = True
+        self._begun, self._outdated = 0, False
 
-    def enter_module(self, module: nn.Module, args: Any) -> None:
-        if self._session is not None:
-            if module is self.model and self._depth == 0 and torch.is_grad_enabled():
-                self._advance()
-            self._depth += 1
-        if self._session is not None:
-            self._session.recorder.enter_module(module, args)
-
-    def leave_module(self) -> None:
-        if self._session is not None:
-            self._depth -= 1
-            self._session.recorder.leave_module()
-
-    def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._session is not None:
-            self._session.recorder.enter_optimizer(optimizer)
-
-    def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._session is not None:
-            self._session.recorder.leave_optimizer(optimizer)
-
-    def _advance(self) -> None:
-        """The model is called while it is profiled."""
+    def _begin_profiled(self, serving: bool, trained: bool) -> None:
         session = self._session
         assert session is not None
         assert isinstance(session.recorder, Tape)
-        if not (self._asked or session.recorder.asked or (self._relieved is not None and self._relieved.asked)):
+        if serving:
+            if trained and session.recording and self._restarts < _RESTARTS:  # an evaluation between two iterations
+                self._restarts += 1
+                self._start_profiling()
             return
-        self._asked = False
+        asked = session.recorder.asked or (self._relieved is not None and self._relieved.asked)
+        if self._begun and not asked and not trained:
+            return  # several calls before the first backward pass belong to one iteration
+        self._begun += 1
         if not session.advance():
             self._start_running(session)
             return
@@ -177,11 +189,48 @@ class Run:
             )
         self._relieved.begin()
 
+    def _begin_planned(self) -> None:
+        runner = self._runner
+        assert runner is not None
+        self._forget_abandoned()
+        if not runner.asked:
+            return
+        strange = runner.begin()
+        self._gauge.mark(measured=not strange)
+        if strange:
+            self.replans += 1
+            self._restarts = 0
+            self._start_profiling()
+            self._begin_profiled(serving=False, trained=True)
+
+    def _forget_abandoned(self) -> None:
+        """A forward pass whose graph was thrown away before any backward pass is no part of an iteration."""
+        runner = self._runner
+        if runner is not None and not runner.asked and runner.abandoned:
+            runner.begin()
+
+    # Modules and optimizers, for the recorder
+
+    def enter_module(self, module: nn.Module, args: Any) -> None:
+        if self._session is not None:
+            self._session.recorder.enter_module(module, args)
+
+    def leave_module(self) -> None:
+        if self._session is not None:
+            self._session.recorder.leave_module()
+
+    def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._session is not None:
+            self._session.recorder.enter_optimizer(optimizer)
+
+    def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._session is not None:
+            self._session.recorder.leave_optimizer(optimizer)
+
     def _start_running(self, session: Session) -> None:
         assert isinstance(session.recorder, Tape)
         self._phase.close()
         self._session = None
-        self._depth = 0
         captured = session.captured(
             Where(
                 name=type(self.model).__name__,
@@ -199,19 +248,3 @@ class Run:
         self._runner = self._phase.enter_context(Runner(program, self.device, persistent_tensors(self.model)))
         self._runner.begin()
         self.profiled_peak_bytes = self._gauge.mark(measured=False)
-
-    def _on_call(self, args: Any) -> None:
-        """The model is called while a plan is carried out."""
-        runner = self._runner
-        if self._session is not None or runner is None or not torch.is_grad_enabled():
-            return
-        if not runner.asked:
-            if runner.abandoned:  # a forward pass without a backward pass is no iteration
-                runner.begin()
-            return
-        strange = runner.begin()
-        self._gauge.mark(measured=not strange)
-        if strange:
-            self.replans += 1
-            self._start_profiling()
-            self.enter_module(self.model, args)

@@ -252,6 +252,7 @@ class Recorder(TorchDispatchMode):
     # Modules and optimizers
 
     def enter_module(self, module: nn.Module, args: Any) -> None:
+        self._in_optimizer = False  # a step that calls the model (LBFGS) has not begun its update
         if self._active:
             if not self._modules:
                 self._enter_root(module, args)

@@ -87,27 +87,27 @@ def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadl
     device = chosen_device()
     agent = find_kind(device.kind).attach(paths.board, settings.name, device.index)
 
+    from neaptide.capture.boundaries import Boundaries
     from neaptide.live.job.connection import Connection
     from neaptide.live.job.first_iterations import FirstIterations
-    from neaptide.live.job.iterations import Iterations
 
     client = Client(agent, settings, lambda: FirstIterations(agent))
     connection = Connection(client, agent, socket)
-    watched = Iterations(client, agent.device_type)
+    boundaries = Boundaries(client, agent.device_type)
 
     def leave() -> None:
-        watched.remove()
+        boundaries.remove()
         connection.leave()
 
     def forget() -> None:
-        watched.remove()
+        boundaries.remove()
         connection.forget_after_fork()
 
     _attached.append(client)
     atexit.register(leave)  # after the device's own, so it is called before that one
     os.register_at_fork(after_in_child=forget)
     _note_failures(client)
-    watched.install()
+    boundaries.install()
     connection.start()
 
 

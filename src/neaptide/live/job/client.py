@@ -5,7 +5,7 @@ then on each iteration is armed when it begins, and its end is reported when the
 goes away the job goes on under the board's limits, and joins the next daemon.
 
 The client waits for nothing and needs neither torch, nor a thread, nor a socket: `live.job.connection` carries its
-messages, `live.job.iterations` tells it of iterations, and a fake device and measurer run it in virtual time.
+messages, `capture.boundaries` reports its iterations, and a fake device and measurer run it in virtual time.
 """
 
 from __future__ import annotations

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import torch
-from torch import nn
-from torch.optim import Optimizer
 
 from neaptide.capture.recording.cutting import Where
 from neaptide.capture.recording.hooks import watching
-from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.session import CLOSING, SETTLING, CaptureError, Session
 from neaptide.devices.interface import DeviceAgent
 from neaptide.live.job.measurer import Measured
@@ -76,7 +72,7 @@ class FirstIterations:
     def _advance(self) -> bool:
         if self._session is None:
             self._session = Session(self._device, recorded=_RECORDED, timed=_TIMED, kernels=self._agent)
-            self._watching.enter_context(watching(_Informer(self._session.recorder)))
+            self._watching.enter_context(watching(self._session.recorder))
         going_on = self._session.advance()
         self._advances += 1
         if self._advances > _RECORDING:  # the others are timed, and hooks take time
@@ -98,28 +94,3 @@ class FirstIterations:
         except CaptureError:  # nothing ran on the device
             return None
         return Measured(trace, self._begun, self._session.op_of_kernel)
-
-
-class _Informer:
-    """Tells the recorder of modules and optimizers; of a step that calls the model again, that this is no step yet."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._optimizer: Optimizer | None = None
-
-    def enter_module(self, module: nn.Module, args: Any) -> None:
-        if self._optimizer is not None:
-            self._recorder.leave_optimizer(self._optimizer)
-            self._optimizer = None
-        self._recorder.enter_module(module, args)
-
-    def leave_module(self) -> None:
-        self._recorder.leave_module()
-
-    def enter_optimizer(self, optimizer: Optimizer) -> None:
-        self._optimizer = optimizer
-        self._recorder.enter_optimizer(optimizer)
-
-    def leave_optimizer(self, optimizer: Optimizer) -> None:
-        self._optimizer = None
-        self._recorder.leave_optimizer(optimizer)

@@ -1,15 +1,17 @@
-"""Finds the iterations of a running program: by the steps of its optimizers and the calls of its models.
+"""Finds where the iterations of a running program begin and end. The profiler, `fit` and live jobs all use this rule.
 
 - A training iteration begins with a call of an outermost module and ends with an optimizer's step. Of several
-  optimizers, the one that was the last to make its first step closes it. So gradient accumulation, several models and
-  several optimizers are one iteration, and what is between a step and the next call (reading the loss, clearing
-  gradients, copying the next batch) still belongs to the one before.
-- An evaluation between training iterations is one iteration per call: nobody is held up by a whole evaluation phase.
-  Such a call has gradients off and the module in evaluation mode. A call that every training iteration makes in this
-  way (a teacher's) is no evaluation, but part of it.
-- Before any optimizer has stepped, every call is an iteration; without gradients (serving) it ends with the call.
+  optimizers, the one whose first step came last closes the iteration. So gradient accumulation, several models and
+  several optimizers make one iteration. What the program does between a step and the next call (reading the loss,
+  clearing gradients, copying the next batch) belongs to the iteration before.
+- If the closing optimizer stops stepping while another one goes on, the other one closes the iterations from then on.
+- During training, a call with gradients off and the module in evaluation mode is an evaluation: each such call is an
+  iteration of its own, so that other jobs wait for one call and not for a whole evaluation. A call that every training
+  iteration makes in this way (a teacher's) is part of the training iteration.
+- Before any optimizer has stepped, every call begins an iteration. A call without gradients (serving) also ends it.
+- A program that calls no module has one iteration from step to step.
 
-Only the outermost calls cost anything: a nested one costs a test.
+Only outermost calls cost time: a nested call costs one test.
 """
 
 from __future__ import annotations
@@ -19,43 +21,49 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.hooks import RemovableHandle
 
-# Of how many training iterations those calls are kept that all of them make.
+from neaptide.capture.recording.hooks import OPTIMIZER_HOOKS
+
+# Training iterations used to learn which calls every iteration makes.
 _LEARNING = 8
-# An optimizer that steps so often more than it ever did within an iteration closes them from now on.
+# An optimizer closes the iterations from now on if, since the last end of an iteration, it has stepped this many times
+# more than twice its usual number of steps.
 _PATIENCE = 16
 
-_Call = tuple[int, bool, bool]  # which module, with gradients, in training mode
+_Call = tuple[int, bool, bool]  # the module's identity, gradients on, training mode
 
 
 class Listener(Protocol):
-    """Is told on the program's own thread, between its launches."""
+    """Receives the boundaries, on the program's own thread, between its launches."""
 
     def begin(self, serving: bool, trained: bool) -> None:
         """An iteration begins; `serving`: it is one call without gradients; `trained`: an optimizer has stepped."""
 
     def end_forward(self) -> None:
-        """The forward pass of the iteration was launched."""
+        """The program has launched the iteration's forward pass."""
 
     def end(self) -> None:
-        """The iteration was launched."""
+        """The program has launched the whole iteration."""
 
     def change(self) -> None:
-        """From now on another optimizer closes the iterations."""
+        """Another optimizer closes the iterations from now on, the one that is about to end included."""
 
 
-class Iterations:
-    """Watches the process's modules and optimizers from `install` to `remove`."""
+class Boundaries:
+    """Watches the modules and optimizers of this process from `install` to `remove`.
 
-    def __init__(self, listener: Listener, device_type: str) -> None:
+    Only modules and optimizers on `device_type` count; without one, those on the device of the first that is used.
+    """
+
+    def __init__(self, listener: Listener, device_type: str | None = None) -> None:
+        self.device: torch.device | None = None
+        """The device of the first module or optimizer that counted."""
         self._listener = listener
         self._device_type = device_type
-        self._inside = False  # an outermost call
-        self._open = False
-        self._serving = False  # the open one is a single call
-        self._calls = 0  # outermost ones in the open iteration
+        self._inside = False  # an outermost call is running
+        self._open = False  # an iteration is
+        self._serving = False  # the open iteration is a single call
+        self._calls = 0  # outermost calls in the open iteration
         self._usual_calls = 1
         self._closing: int | None = None  # the optimizer that closes iterations
         self._steps: dict[int, int] = {}  # of each optimizer since an iteration was last closed
@@ -63,8 +71,7 @@ class Iterations:
         self._calls_seen: set[_Call] = set()
         self._calls_of_all: set[_Call] | None = None
         self._to_learn = _LEARNING
-        self._original: Any = None
-        self._handle: RemovableHandle | None = None
+        self._original: Any = None  # the call of a module, while it is replaced
 
     def install(self) -> None:
         """Begin to watch."""
@@ -77,21 +84,29 @@ class Iterations:
             return self._call_outermost(original, module, args, kwargs)
 
         nn.Module.__call__ = call  # type: ignore[method-assign]
-        self._handle = register_optimizer_step_post_hook(lambda optimizer, *_: self._stepped(optimizer))
+        OPTIMIZER_HOOKS.add(self)
 
     def remove(self) -> None:
-        """Watch no more."""
-        if self._handle is not None:
-            self._handle.remove()
+        """Stop watching."""
+        if self._original is not None:
+            OPTIMIZER_HOOKS.remove(self)
             nn.Module.__call__ = self._original  # type: ignore[method-assign]
-            self._handle = None
+            self._original = None
+
+    def _counts(self, parameter: torch.Tensor | None) -> bool:
+        """Whether a module or optimizer with this first parameter is on the watched device."""
+        if parameter is None or parameter.device.type != (self._device_type or parameter.device.type):
+            return False
+        if self.device is None:
+            self.device, self._device_type = parameter.device, parameter.device.type
+        return True
 
     # --- calls
 
     def _call_outermost(self, original: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         # Checkpointing calls modules again inside the backward pass; a loss is a module without parameters.
-        parameter = None if torch._C._current_graph_task_id() != -1 else next(module.parameters(), None)
-        if parameter is None or parameter.device.type != self._device_type:
+        in_backward = torch._C._current_graph_task_id() != -1
+        if in_backward or not self._counts(next(module.parameters(), None)):
             return original(module, *args, **kwargs)
         self._enter(module)
         self._inside = True
@@ -107,7 +122,7 @@ class Iterations:
         if self._to_learn:
             self._calls_seen.add(call)
         if self._closing is None:
-            self._end()  # nothing else closes it
+            self._end()  # no optimizer has closed it
             self._begin(serving=not gradients)
         elif not self._open:
             expected = self._calls_of_all is not None and call in self._calls_of_all
@@ -122,9 +137,11 @@ class Iterations:
 
     # --- optimizers
 
-    def _stepped(self, optimizer: Optimizer) -> None:
-        parameters = optimizer.param_groups[0]["params"]
-        if not parameters or parameters[0].device.type != self._device_type:
+    def enter_optimizer(self, optimizer: Optimizer) -> None:
+        pass
+
+    def leave_optimizer(self, optimizer: Optimizer) -> None:
+        if not self._counts(next(iter(optimizer.param_groups[0]["params"]), None)):
             return
         name = id(optimizer)
         steps = self._steps[name] = self._steps.get(name, 0) + 1
@@ -150,7 +167,7 @@ class Iterations:
         if called:
             self._usual_calls = self._calls
         self._end()
-        if not called:  # a program without modules: the next iteration begins here
+        if not called:  # the program calls no module: its next iteration begins here
             self._begin(serving=False)
 
     # --- both

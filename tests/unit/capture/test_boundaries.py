@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from neaptide.live.job.iterations import Iterations
+from neaptide.capture.boundaries import Boundaries
 
 BATCH = torch.ones(2, 3)
 
@@ -38,12 +38,12 @@ class Notes:
 @contextmanager
 def noted() -> Iterator[Notes]:
     notes = Notes()
-    iterations = Iterations(notes, "cpu")
-    iterations.install()
+    boundaries = Boundaries(notes, "cpu")
+    boundaries.install()
     try:
         yield notes
     finally:
-        iterations.remove()
+        boundaries.remove()
 
 
 def model() -> nn.Sequential:
@@ -234,10 +234,10 @@ def test_a_call_that_raises_leaves_nothing_open_but_its_iteration() -> None:
 def test_nothing_is_watched_afterwards_or_on_another_device(use: Callable[[], object]) -> None:
     before = nn.Module.__call__
     notes = Notes()
-    iterations = Iterations(notes, "meta")
-    iterations.install()
+    boundaries = Boundaries(notes, "meta")
+    boundaries.install()
     use()
-    iterations.remove()
+    boundaries.remove()
     assert nn.Module.__call__ is before
     use()
     assert notes.text == ""
