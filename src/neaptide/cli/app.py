@@ -49,6 +49,7 @@ the device's data sheet.
 
   neaptide plan bert-base --batch 32 --device V100 --budget 3GiB
   neaptide plan resnet50.trace --budget 50% --planner best -o planned.trace
+  neaptide plan bert.trace --planner best --planner my_planner.py
 """,
 )
 app.command(

@@ -16,7 +16,7 @@ from neaptide.planning.executor.compile.prediction import predict
 from neaptide.planning.executor.compile.program import Program
 from neaptide.planning.executor.compile.recording import Recording
 from neaptide.planning.plan import CannotFitError, Planner
-from neaptide.planning.planners import PLANNERS
+from neaptide.planning.planners.files import find_planner
 
 _ROUNDS = 6
 
@@ -55,7 +55,7 @@ def choose(
     """
     at_start = int(trace.tensors.bytes[trace.tensors.born == -1].sum())
     elsewhere = max(0, allocated_bytes - at_start)
-    plan_it = PLANNERS.make(planner) if isinstance(planner, str) else planner
+    plan_it = find_planner(planner) if isinstance(planner, str) else planner
     refused: dict[int, str] = {}
     for tensor in np.flatnonzero(trace.tensors.saved).tolist():
         activation = trace.tensors.kind[tensor] in (Kind.ACTIVATION, Kind.TEMPORARY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # a command's help needs none of these
     from neaptide.core.device import DeviceSpec
     from neaptide.core.traces.trace import Trace
     from neaptide.planning.apply import Summary
+    from neaptide.planning.plan import Planner
     from neaptide.reporting.terminal.plan_table import Attempt
 
 # Shares of the ephemeral bytes at which a frontier is drawn.
@@ -28,7 +29,9 @@ def plan(
     budget: Annotated[
         str | None, Parameter(help="Bytes it may hold at most, such as 6GiB, or 50% of its peak.")
     ] = None,
-    planner: Annotated[tuple[str, ...], Parameter(help="Only this planner; repeatable. All of them otherwise.")] = (),
+    planner: Annotated[
+        tuple[str, ...], Parameter(help="Only this planner, or that in a .py file; repeatable. All otherwise.")
+    ] = (),
     batch: Annotated[int | None, Parameter(help="Samples per iteration; each model has its default.")] = None,
     device: Annotated[
         str | None, Parameter(help="Device to plan for, V100-16GB if none is named; or a TOML file describing one.")
@@ -57,19 +60,19 @@ def plan(
         from neaptide.reporting.figures.files import check_figure_name
 
         check_figure_name(figure)
-    names = _planners(planner)
+    planners = _planners(planner)
     options = sources.ModelOptions(batch=batch, device=device, scale=scale)
     trace, spec = _trace(target, options)
     budget_bytes = _budget(budget, trace)
     attempts: list[Attempt] = []
     with progress("planning") as on_progress:
-        for name in names:
-            on_progress(len(attempts), len(names))
-            attempts.append(_attempt(trace, name, budget_bytes, spec))
+        for name, make_plan in planners.items():
+            on_progress(len(attempts), len(planners))
+            attempts.append(_attempt(trace, name, make_plan, budget_bytes, spec))
     out = console.stdout()
     bound_bytes = lower_bound(trace)
     print_attempts(trace, spec, budget_bytes, bound_bytes, attempts, out)
-    written = _write(trace, spec, attempts, names, output, figure)
+    written = _write(trace, spec, attempts, planners, output, figure)
     if written:
         out.print("\n" + "\n".join(written), soft_wrap=True)
     if json:
@@ -80,12 +83,12 @@ def plan(
     return 0 if any(attempt.summary is not None for attempt in attempts) else 1
 
 
-def _planners(wanted: Sequence[str]) -> list[str]:
+def _planners(wanted: Sequence[str]) -> dict[str, Planner]:
     from neaptide.planning.planners import ONLY_BY_NAME, PLANNERS
+    from neaptide.planning.planners.files import find_planner
 
-    for name in wanted:
-        PLANNERS.make(name)  # unknown: ValueError with the nearest names
-    return list(wanted) or [name for name in PLANNERS if name not in ONLY_BY_NAME]
+    names = wanted or [name for name in PLANNERS if name not in ONLY_BY_NAME]
+    return {name: find_planner(name) for name in names}
 
 
 def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
@@ -131,26 +134,30 @@ def _budget(text: str | None, trace: Trace) -> int:
     return parse_bytes(text)
 
 
-def _attempt(trace: Trace, name: str, budget_bytes: int, spec: DeviceSpec) -> Attempt:
+def _attempt(trace: Trace, name: str, planner: Planner, budget_bytes: int, spec: DeviceSpec) -> Attempt:
+    from neaptide.core.units import format_bytes
     from neaptide.planning.apply import summary_of
     from neaptide.planning.plan import CannotFitError
-    from neaptide.planning.planners import PLANNERS
     from neaptide.reporting.terminal.plan_table import Attempt
 
     started = perf_counter()
     try:
-        made = PLANNERS.make(name)(trace, budget_bytes, spec)
+        made = planner(trace, budget_bytes, spec)
     except CannotFitError as error:
-        return Attempt(name, None, None, perf_counter() - started, error.lowest_bytes)
+        return Attempt(error.planner, None, None, perf_counter() - started, error.lowest_bytes)
     seconds = perf_counter() - started
-    return Attempt(name, made, summary_of(trace, made, spec), seconds)
+    summary = summary_of(trace, made, spec)
+    if summary.peak_bytes > budget_bytes:
+        peak, budget = format_bytes(summary.peak_bytes), format_bytes(budget_bytes)
+        raise ValueError(f"the plan of {name} holds {peak}, more than the budget of {budget}")
+    return Attempt(made.planner, made, summary, seconds)
 
 
 def _write(
     trace: Trace,
     spec: DeviceSpec,
     attempts: Sequence[Attempt],
-    names: Sequence[str],
+    planners: Mapping[str, Planner],
     output: Path | None,
     figure: Path | None,
 ) -> list[str]:
@@ -169,11 +176,11 @@ def _write(
     if figure is not None:
         found: dict[str, list[Summary]] = {}
         with progress("planning for the figure") as on_progress:
-            for done, name in enumerate(names):
-                on_progress(done, len(names))
+            for done, (name, planner) in enumerate(planners.items()):
+                on_progress(done, len(planners))
                 budgets = [trace.persistent_bytes + round(trace.ephemeral_bytes * share) for share in SHARES]
-                tried = [_attempt(trace, name, budget, spec).summary for budget in budgets]
-                found[name] = [summary for summary in tried if summary is not None]
+                tried = [_attempt(trace, name, planner, budget, spec).summary for budget in budgets]
+                found[attempts[done].planner] = [summary for summary in tried if summary is not None]
         save_frontier(trace, found, figure)
         written.append(f"figure written to {figure}")
     return written
