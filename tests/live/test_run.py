@@ -15,7 +15,7 @@ import pytest
 from neaptide.live.protocol.lock import running_pid
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.live.runs.starting import start_daemon, stop_daemon
-from neaptide.reporting.logs.run_folder import EVENTS, MEMORY, REPORT, read_run
+from neaptide.reporting.logs.run_folder import EVENTS, REPORT, read_run
 
 DEADLINE_SECONDS = 120.0
 
@@ -74,7 +74,7 @@ def test_jobs_that_end_well_leave_their_output_a_log_and_a_report(neaptide: Comm
     assert "zico: no job was measured; at most 0 B of 64.0 MiB held" in out
     assert "report written to neaptide-runs/jobs-1/report.html" in out
     assert [(folder / f"{name}.log").read_text() for name in "ab"] == ["1\n", "2\n"]
-    assert all((folder / name).is_file() for name in (EVENTS, MEMORY, REPORT))
+    assert all((folder / name).is_file() for name in (EVENTS, REPORT))
     assert read_run(folder).logged.header.budget_bytes == 64 << 20
     assert neaptide("report", folder)[0] == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,61 +12,15 @@ from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Board
 from neaptide.devices.board.figures import ProcessState
 from neaptide.devices.board.member import Member
-from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import Timers
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.policies.files import find_policy
+from scripted_daemon import ScriptedCaller, ScriptedClock
 from tides import tide
 
 MIB = 1 << 20
-
-
-class ScriptedClock:
-    """Time goes on when a test says so."""
-
-    def __init__(self) -> None:
-        self._now_ns = 0
-        self._calls: list[_Call] = []
-
-    def now_ns(self) -> int:
-        return self._now_ns
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> _Call:
-        self._calls.append(_Call(self._now_ns + round(seconds * 1e9), call))
-        return self._calls[-1]
-
-    def pass_seconds(self, seconds: float) -> None:
-        end_ns = self._now_ns + round(seconds * 1e9)
-        while due := [call for call in self._calls if call.at_ns <= end_ns and not call.cancelled]:
-            first = min(due, key=lambda call: call.at_ns)
-            self._calls.remove(first)
-            self._now_ns = max(self._now_ns, first.at_ns)
-            first.call()
-        self._now_ns = end_ns
-
-
-class _Call:
-    def __init__(self, at_ns: int, call: Callable[[], None]) -> None:
-        self.at_ns, self.call, self.cancelled = at_ns, call, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ScriptedCaller:
-    """A connection that keeps what the daemon says."""
-
-    def __init__(self) -> None:
-        self.resident: AttachedJob | None = None
-        self.heard: list[say.FromDaemon] = []
-
-    def say(self, message: say.FromDaemon) -> None:
-        self.heard.append(message)
-
-    def hang_up(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from neaptide.core.control.log_format import Header, Joined, encode_line
+from neaptide.core.control.log_format import Header, HeldMemory, Joined, encode_line
 from neaptide.core.units import GIB
 from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.live.runs.memory_sampler import MemorySample
 from neaptide.live.runs.run_jobs import RunRecord
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.logs.live_run import LiveRun, compared, live_run
@@ -32,13 +31,15 @@ RECORD = RunRecord(
         JobResult("a", 0, 3.0, "a.log"),
         JobResult("b", 1, 2.0, "b.log", ("Traceback", "OutOfMemoryError: <b> & more")),
     ),
-    samples=(
-        MemorySample(BEGAN_NS + 2 * MS, {"a": 3 * GIB}),
-        MemorySample(BEGAN_NS + 8 * MS, {"a": 3 * GIB, "b": 2 * GIB}),
-        MemorySample(BEGAN_NS + 20 * MS, {}),
-    ),
     high_water_bytes=5 * GIB,
     interrupted=False,
+)
+MEMORY = (
+    HeldMemory(5, {"before": GIB}),
+    HeldMemory(BEGAN_NS - 1, {"before": 0}),
+    HeldMemory(BEGAN_NS + 2 * MS, {"a": 3 * GIB}),
+    HeldMemory(BEGAN_NS + 8 * MS, {"a": 3 * GIB, "b": 2 * GIB}),
+    HeldMemory(BEGAN_NS + 20 * MS, {}),
 )
 
 
@@ -51,7 +52,7 @@ def daemon(folder: Path, policy: str = "neaptide") -> RuntimePaths:
     moved = [msgspec.structs.replace(entry, at_ns=entry.at_ns + BEGAN_NS) for entry in ENTRIES]
     before = [msgspec.structs.replace(ENTRIES[0], at_ns=at_ns, job="before") for at_ns in (5, BEGAN_NS + 5)]
     paths = RuntimePaths(folder)
-    lines = [header, before[0], header, *joined, *before, *moved]  # two runs of daemons; the second is meant
+    lines = [header, before[0], header, *joined, *before, *moved, *MEMORY]  # two runs of daemons; the second is meant
     paths.events.write_bytes(b"".join(encode_line(line) + b"\n" for line in lines))
     paths.traces.mkdir(exist_ok=True)
     (paths.traces / "a.trace").write_bytes(b"a trace")
@@ -71,6 +72,8 @@ def test_of_a_daemon_that_was_there_only_what_the_run_did_is_kept(run: LiveRun) 
     assert [record.job.name for record in run.row.metrics.jobs] == ["a", "b"]
     assert run.first_ns == 2 * MS
     assert run.memory["b"].peak_bytes == 2 * GIB
+    assert run.total.at_ns.tolist() == [0, 2 * MS, 8 * MS, 20 * MS]
+    assert run.total.held_bytes.tolist() == [0, 3 * GIB, 5 * GIB, 0]
 
 
 def test_a_job_that_ended_without_saying_how_long_it_is_has_a_completion_time(run: LiveRun) -> None:

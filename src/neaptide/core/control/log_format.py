@@ -69,7 +69,18 @@ class Seen(msgspec.Struct, frozen=True, tag_field="log", tag="seen"):
     jobs: Mapping[str, tuple[int, int]]
 
 
-Line = Header | Joined | Seen | Entry
+class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):
+    """The bytes that each job holds from this time on; "" stands for processes that are not with the daemon."""
+
+    at_ns: int
+    held_bytes: Mapping[str, int]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.held_bytes.values())
+
+
+Line = Header | Joined | Seen | HeldMemory | Entry
 
 
 def facts_of_job(job: Job, profile: Profile) -> JobFacts:
@@ -118,6 +129,8 @@ def decode_line(line: bytes) -> Line:
             return msgspec.convert(said, Joined)
         case "seen":
             return msgspec.convert(said, Seen)
+        case "memory":
+            return msgspec.convert(said, HeldMemory)
     action = msgspec.convert(said["action"], _ACTIONS[said["action"]["action"]])
     if said["log"] == "decided":
         return Decided(said["at_ns"], action)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Controller, Entry
-from neaptide.core.control.log_format import Header, Line, Seen
+from neaptide.core.control.log_format import Header, HeldMemory, Line, Seen
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
@@ -19,6 +19,7 @@ from neaptide.live.daemon.clock import Clock, Timers
 from neaptide.live.daemon.engine import CHUNK_BYTES, LiveEngine, ProcessStateOf
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.live.daemon.measuring import Measuring
+from neaptide.live.daemon.memory_history import MemoryHistory
 from neaptide.live.daemon.registration import RefusedError, Registration
 from neaptide.live.daemon.requests import Requests
 from neaptide.live.daemon.status import StatusBuilder
@@ -76,6 +77,7 @@ class Daemon:
         self._measuring = Measuring(self._engine)
         self._watchdog = Watchdog(self._engine, self._tell_budget)
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
+        self._memory_history = MemoryHistory(self._engine, self._timers, self._log_memory)
         self._requests = Requests(self._engine)
         self._standing = StatusBuilder(board, self._engine)
         board.set_capacity(budget_bytes)
@@ -108,6 +110,7 @@ class Daemon:
             case say.Goodbye() if resident is not None:
                 self._gone(caller, None)
             case say.StatusRequest():
+                self._log.flush()  # so that a command finds in the log what the status says
                 caller.say(self.status())
             case say.SetBudget():
                 self._set_budget(caller, message.bytes)
@@ -223,10 +226,11 @@ class Daemon:
             self._timers.start("tick", TICK_SECONDS, self._tick)
         if self._engine.residence.settling:
             self._timers.start("settle", _SETTLE_SECONDS, self._look_at_residence)
+        self._memory_history.keep_looking()
         if self._log.pending >= _FEW_LINES:  # now, when permits are given: later it would hold somebody up for longer
             self._log.flush()
         elif self._log.pending:
-            self._timers.start("flush", _FLUSH_SECONDS, self._log.flush)
+            self._flush_soon()
 
     def _tick(self) -> None:
         self._measuring.look()
@@ -266,6 +270,13 @@ class Daemon:
     def _note_seen(self, at_ns: int) -> None:
         self._log.note(Seen(at_ns, dict(self._engine.seen)))
         self._engine.seen.clear()
+
+    def _log_memory(self, held: HeldMemory) -> None:
+        self._log.note(held)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        self._timers.start("flush", _FLUSH_SECONDS, self._log.flush)
 
     def _opening(self) -> Iterable[Line]:
         yield Header(

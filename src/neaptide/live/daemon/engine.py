@@ -109,7 +109,6 @@ class LiveEngine:
                 self._glance = self.board.read_counters()
             done, held = self._glance
             position_ns, held_bytes = resident.position_ns(done[resident.slot]), held[resident.slot]
-            resident.peak_bytes = max(resident.peak_bytes, held_bytes)
         self.seen[job] = (position_ns, held_bytes)
         return Observation(position_ns, held_bytes)
 

@@ -1,4 +1,4 @@
-"""One run: jobs under a daemon from their start to the end of the last, and what was seen of them."""
+"""One run: jobs under a daemon from the start of the first to the end of the last."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
-from time import monotonic, monotonic_ns, sleep
+from time import monotonic, sleep
 
 from neaptide.devices.board import Board
-from neaptide.live.protocol.asking import NoDaemonError, watch
-from neaptide.live.protocol.messages import Status
+from neaptide.live.protocol.asking import NoDaemonError, ask, watch
+from neaptide.live.protocol.messages import Status, StatusRequest
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
-from neaptide.live.runs.memory_sampler import MemorySample, MemorySampler
 from neaptide.live.runs.supervisor import JobResult, Supervisor
 
 _POLL_SECONDS = 0.05
@@ -25,25 +24,23 @@ OnEnd = Callable[[JobResult], None]
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What came of a run. Times of samples are on the clock of the daemon's log."""
+    """The outcome of a run; the daemon's log has the rest."""
 
     policy: str
     budget_bytes: int
-    began_ns: int  # when the jobs were started
+    began_ns: int  # when the jobs were started, on the clock of the daemon's log
     results: tuple[JobResult, ...]
-    samples: tuple[MemorySample, ...]
     high_water_bytes: int
     interrupted: bool
 
 
 class _Listener:
-    """Keeps the daemon's latest word, in a thread of its own."""
+    """Keeps the daemon's latest status, in a thread of its own."""
 
     def __init__(self, paths: RuntimePaths) -> None:
         self._paths = paths
         self._lock = Lock()
         self._latest: Status | None = None
-        self._zero_ns: int | None = None
         self._thread = Thread(target=self._listen, daemon=True, name="neaptide-status")
         self._thread.start()
 
@@ -52,20 +49,11 @@ class _Listener:
         with self._lock:
             return self._latest
 
-    @property
-    def zero_ns(self) -> int:
-        """When the daemon's clock was at zero, on the machine's."""
-        with self._lock:
-            return monotonic_ns() if self._zero_ns is None else self._zero_ns
-
     def _listen(self) -> None:
         try:
             for status in watch(self._paths):
-                zero_ns = monotonic_ns() - round(status.uptime_seconds * 1e9)
                 with self._lock:
                     self._latest = status
-                    # The word that was quickest on its way is the best.
-                    self._zero_ns = zero_ns if self._zero_ns is None else min(zero_ns, self._zero_ns)
         except NoDaemonError:
             pass  # the jobs go on under the board's limits
 
@@ -81,28 +69,34 @@ def run_jobs(
     """Run jobs under the daemon in `paths` until all have ended. KeyboardInterrupt asks them to end, and is kept."""
     board = Board.open(paths.board)
     board.reset_high_water()
-    capacity_bytes = board.snapshot().capacity_bytes
+    began = _status(paths)
     listener, supervisor = _Listener(paths), Supervisor(folder)
-    sampler = MemorySampler(board)
-    began_ns = monotonic_ns()
     try:
         supervisor.start(jobs, lambda job: environment_of(job, device, paths))
         _attend(supervisor, listener, on_status, on_end)
     finally:
         supervisor.kill()
-        samples = sampler.close()
+        seen = board.snapshot()
         board.close()
-    zero_ns = listener.zero_ns
-    status = listener.latest
+    status = _status(paths) or listener.latest or began
     return RunRecord(
         policy="" if status is None else status.policy,
-        budget_bytes=capacity_bytes if status is None else status.budget_bytes,
-        began_ns=began_ns - zero_ns,
+        budget_bytes=seen.capacity_bytes if status is None else status.budget_bytes,
+        began_ns=0 if began is None else round(began.uptime_seconds * 1e9),
         results=tuple(sorted(supervisor.results, key=lambda result: [job.name for job in jobs].index(result.name))),
-        samples=tuple(MemorySample(sample.at_ns - zero_ns, sample.held_bytes) for sample in samples),
-        high_water_bytes=sampler.high_water_bytes,
+        high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
     )
+
+
+def _status(paths: RuntimePaths) -> Status | None:
+    """The daemon's status, and its log written up to now; None when it is gone."""
+    try:
+        answer = ask(paths, StatusRequest())
+    except NoDaemonError:
+        return None
+    assert isinstance(answer, Status)
+    return answer
 
 
 def _attend(supervisor: Supervisor, listener: _Listener, on_status: OnStatus, on_end: OnEnd) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Entry
-from neaptide.core.control.log_format import JobFacts
-from neaptide.live.runs.memory_sampler import MemorySample
+from neaptide.core.control.log_format import HeldMemory, JobFacts
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.logs.metrics import measure
@@ -53,10 +52,10 @@ def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})
 
     `alone_ns` are iteration times of jobs that are known better than from this run.
     """
-    header, entries, samples = saved.logged.header, saved.logged.entries, saved.samples
+    header, entries, memory = saved.logged.header, saved.logged.entries, saved.logged.memory
     known = [msgspec.structs.replace(job, solo_ns=alone_ns.get(job.name, job.solo_ns)) for job in header.jobs]
     facts = _facts(known, entries)
-    end_ns = max([header.end_ns, *(sample.at_ns for sample in samples[-1:])])
+    end_ns = max([header.end_ns, *(held.at_ns for held in memory[-1:])])
     metrics = measure(entries, facts, end_ns)
     peak_bytes = saved.file.high_water_bytes
     most_bytes = max([header.budget_bytes, *(e.budget_bytes for e in entries if isinstance(e, ev.BudgetChanged))])
@@ -65,8 +64,8 @@ def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})
         row=Row(header.policy, metrics, metrics.throughput, peak_bytes, max(0, peak_bytes - most_bytes)),
         budget_bytes=header.budget_bytes,
         entries=entries,
-        memory={job.name: _series(samples, job.name) for job in facts},
-        total=_series(samples, None),
+        memory={job.name: _series(memory, job.name) for job in facts},
+        total=_series(memory, None),
         end_ns=end_ns,
         results=saved.file.results,
     )
@@ -103,7 +102,8 @@ def _facts(jobs: Sequence[JobFacts], entries: Sequence[Entry]) -> list[JobFacts]
     ]
 
 
-def _series(samples: Sequence[MemorySample], job: str | None) -> MemorySeries:
-    at_ns = np.array([max(0, sample.at_ns) for sample in samples], dtype=np.int64)
-    held = [sample.total_bytes if job is None else sample.held_bytes.get(job, 0) for sample in samples]
-    return MemorySeries(at_ns, np.array(held, dtype=np.int64))
+def _series(memory: Sequence[HeldMemory], job: str | None) -> MemorySeries:
+    """The bytes that a job held over time; without a job, those of all together."""
+    at_ns = np.array([held.at_ns for held in memory], dtype=np.int64)
+    levels = [held.total_bytes if job is None else held.held_bytes.get(job, 0) for held in memory]
+    return MemorySeries(at_ns, np.array(levels, dtype=np.int64))

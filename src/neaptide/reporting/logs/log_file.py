@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from neaptide.core.control.controller import Entry
-from neaptide.core.control.log_format import Header, Joined, Seen, decode_line, encode_line
+from neaptide.core.control.log_format import Header, HeldMemory, Joined, Seen, decode_line, encode_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class LoggedRun:
     entries: tuple[Entry, ...]
     joined: tuple[Joined, ...] = ()  # the jobs that joined the daemon
     seen: tuple[Seen, ...] = ()  # what the daemon observed for each event that it handled
+    memory: tuple[HeldMemory, ...] = ()  # the bytes that the daemon's jobs held, in the order of time
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class _Reading:
     entries: list[Entry] = field(default_factory=list)
     joined: list[Joined] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    memory: list[HeldMemory] = field(default_factory=list)
 
     def run(self) -> LoggedRun:
         header = self.header
@@ -40,7 +42,7 @@ class _Reading:
             header = msgspec.structs.replace(header, jobs=(*header.jobs, *latest.values()))
         if not header.end_ns and self.entries:
             header = msgspec.structs.replace(header, end_ns=self.entries[-1].at_ns)
-        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.seen))
+        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.seen), tuple(self.memory))
 
 
 def log_lines(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -57,21 +59,28 @@ def write_log(path: Path, runs: Iterable[tuple[Header, Iterable[Entry]]]) -> Non
 
 
 def read_runs(path: Path) -> list[LoggedRun]:
-    """Read the runs of a log; ValueError with the number of a line that is not an entry."""
-    found: list[_Reading] = []
+    """Read the runs of a log file; ValueError with the number of a line that is not an entry."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                entry = decode_line(line)
-                match entry:
-                    case Header():
-                        found.append(_Reading(entry))
-                    case Joined():
-                        found[-1].joined.append(entry)
-                    case Seen():
-                        found[-1].seen.append(entry)
-                    case _:
-                        found[-1].entries.append(entry)
-            except (ValueError, LookupError, AttributeError, TypeError):
-                raise ValueError(f"{path}, line {number}: not an entry of an event log") from None
+        return parse_runs(file, str(path))
+
+
+def parse_runs(lines: Iterable[bytes], source: str) -> list[LoggedRun]:
+    """The same for lines that come from `source`."""
+    found: list[_Reading] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = decode_line(line)
+            match entry:
+                case Header():
+                    found.append(_Reading(entry))
+                case Joined():
+                    found[-1].joined.append(entry)
+                case Seen():
+                    found[-1].seen.append(entry)
+                case HeldMemory():
+                    found[-1].memory.append(entry)
+                case _:
+                    found[-1].entries.append(entry)
+        except (ValueError, LookupError, AttributeError, TypeError):
+            raise ValueError(f"{source}, line {number}: not an entry of an event log") from None
     return [reading.run() for reading in found]

@@ -1,8 +1,9 @@
-"""The folder that a run leaves: the daemon's log, what was seen of the memory, how each job ended, and the report."""
+"""The folder that a run leaves: the daemon's log, how each job ended, and the report."""
 
 from __future__ import annotations
 
 import shutil
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,19 +11,18 @@ from pathlib import Path
 import msgspec
 
 from neaptide.core.control.controller import Entry
-from neaptide.core.control.log_format import Header, encode_line
+from neaptide.core.control.log_format import Header, HeldMemory, encode_line
 from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.live.runs.memory_sampler import MemorySample
 from neaptide.live.runs.run_jobs import RunRecord
 from neaptide.live.runs.supervisor import JobResult
-from neaptide.reporting.logs.log_file import LoggedRun, read_runs
+from neaptide.reporting.logs.log_file import LoggedRun, parse_runs, read_runs
 
-RUN, EVENTS, MEMORY, REPORT, TRACES = "run.json", "events.jsonl", "memory.jsonl", "report.html", "traces"
+RUN, EVENTS, REPORT, TRACES = "run.json", "events.jsonl", "report.html", "traces"
 _HEADER = b'{"log":"run"'
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
-    """`run.json`: what neither the log nor the samples say."""
+    """`run.json`: the facts of a run that the log does not have."""
 
     name: str
     began_ns: int  # when the jobs were started, on the clock of the log
@@ -32,11 +32,10 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedRun(msgspec.Struct, frozen=True):
-    """A run as it was read back."""
+    """A run as its folder has it. Times in the log are from the start of the run."""
 
     file: RunFile
     logged: LoggedRun
-    samples: tuple[MemorySample, ...]
 
 
 def prepare_folder(folder: Path) -> None:
@@ -46,7 +45,7 @@ def prepare_folder(folder: Path) -> None:
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / RUN).is_file():
             raise ValueError(f"{folder} is not empty and not of an earlier run; name another folder")
-        for path in (*folder.glob("*.log"), *(folder / name for name in (RUN, EVENTS, MEMORY, REPORT))):
+        for path in (*folder.glob("*.log"), *(folder / name for name in (RUN, EVENTS, REPORT))):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder / TRACES, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,50 +61,47 @@ def next_folder(parent: Path, name: str) -> Path:
 
 
 def save_run(folder: Path, name: str, record: RunRecord, daemon: RuntimePaths) -> SavedRun:
-    """Keep a run: the daemon's log as it is, with the jobs' traces, so that it can be put before a policy again."""
-    lines = _last_run(daemon.events) or encode_line(_header(record)) + b"\n"
-    (folder / EVENTS).write_bytes(lines)
-    for joined in read_runs(folder / EVENTS)[-1].joined:
-        with suppress(OSError):  # without it there is still a report
+    """Keep a run: the daemon's log as it is, and the jobs' traces, so that `neaptide replay` can replay the run."""
+    lines = _last_run(daemon.events) or [encode_line(_header(record)) + b"\n"]
+    logged = parse_runs(lines, str(daemon.events))[-1]
+    (folder / EVENTS).write_bytes(b"".join(lines))
+    for joined in logged.joined:
+        with suppress(OSError):  # a run without traces still has a report
             (folder / TRACES).mkdir(exist_ok=True)
             shutil.copyfile(daemon.traces / joined.trace, folder / TRACES / joined.trace)
-    encode = msgspec.json.Encoder().encode
-    with (folder / MEMORY).open("wb") as file:
-        for each in record.samples:
-            file.write(encode(MemorySample(each.at_ns - record.began_ns, each.held_bytes)) + b"\n")
-    saved = RunFile(
+    file = RunFile(
         name=name,
         began_ns=record.began_ns,
         high_water_bytes=record.high_water_bytes,
         interrupted=record.interrupted,
         results=record.results,
     )
-    (folder / RUN).write_bytes(msgspec.json.format(encode(saved)) + b"\n")
-    return read_run(folder)
+    (folder / RUN).write_bytes(msgspec.json.format(msgspec.json.encode(file)) + b"\n")
+    return _saved(file, logged)
 
 
 def read_run(folder: Path) -> SavedRun:
-    """Read a run back; ValueError when the folder is of none."""
+    """Read a run back; ValueError when the folder has none."""
     if not (folder / RUN).is_file():
         raise ValueError(f"{folder} is not the folder of a run; neaptide run says which it wrote")
     try:
         file = msgspec.json.decode((folder / RUN).read_bytes(), type=RunFile)
-        decoder = msgspec.json.Decoder(MemorySample)
-        samples = tuple(decoder.decode(line) for line in (folder / MEMORY).read_bytes().splitlines())
-        names = [result.name for result in file.results]
-        logged = _since(read_runs(folder / EVENTS)[-1], file.began_ns, names)
+        return _saved(file, read_runs(folder / EVENTS)[-1])
     except (msgspec.MsgspecError, ValueError, OSError, IndexError) as error:
         raise ValueError(f"{folder}: the run was not kept whole: {error}") from None
-    return SavedRun(file, logged, samples)
 
 
-def _last_run(log: Path) -> bytes:
-    """The lines of the daemon's latest run; none as long as no job has come, or when its disk is full."""
+def _saved(file: RunFile, logged: LoggedRun) -> SavedRun:
+    return SavedRun(file, _since(logged, file.began_ns, [result.name for result in file.results]))
+
+
+def _last_run(log: Path) -> list[bytes]:
+    """The lines of the daemon's latest run; none when the daemon could write no log."""
     if not log.is_file():
-        return b""
+        return []
     lines = log.read_bytes().splitlines(keepends=True)
     headers = [index for index, line in enumerate(lines) if line.startswith(_HEADER)]
-    return b"".join(lines[headers[-1] :]) if headers else b""
+    return lines[headers[-1] :] if headers else []
 
 
 def _header(record: RunRecord) -> Header:
@@ -133,7 +129,13 @@ def _since(logged: LoggedRun, began_ns: int, names: Sequence[str]) -> LoggedRun:
         jobs=tuple(job for job in logged.header.jobs if job.name in known),
         end_ns=entries[-1].at_ns if entries else 0,
     )
-    return LoggedRun(header, entries)
+    return LoggedRun(header, entries, memory=_memory_since(logged.memory, began_ns))
+
+
+def _memory_since(memory: Sequence[HeldMemory], began_ns: int) -> tuple[HeldMemory, ...]:
+    """The bytes held from the start of the run on, beginning with those that were held then."""
+    first = max(bisect_right(memory, began_ns, key=lambda held: held.at_ns) - 1, 0)
+    return tuple(HeldMemory(max(held.at_ns - began_ns, 0), held.held_bytes) for held in memory[first:])
 
 
 def _job_of(entry: Entry) -> str | None:
