@@ -25,7 +25,7 @@ from neaptide.core.control.view import View
 from neaptide.core.device import find_device
 from neaptide.core.traces.columns import Flags, Integers, Labels, Lists
 from neaptide.core.traces.trace import Kind, Ops, Tensors, Trace
-from neaptide.scenarios.trace_cache import TraceCache, Wanted
+from neaptide.scenarios.trace_cache import TraceCache, TraceKey
 from neaptide.simulation import Contention, Submission, simulate
 
 V100 = find_device("V100-16GB")
@@ -98,7 +98,7 @@ def estimate(job: str) -> Trace:
     """An estimated iteration; kept between runs."""
     network, batch = parsed(job)
     source = hashlib.sha256(Path(networks.__file__).read_bytes()).hexdigest()
-    cache, wanted = TraceCache(V100), Wanted(f"gavel-{network}-{source[:8]}", batch, "paper", inference=False)
+    cache, wanted = TraceCache(V100), TraceKey(f"gavel-{network}-{source[:8]}", batch, "paper", inference=False)
     trace = cache.get(wanted)
     if trace is None:
         trace = estimated(lambda: networks.BUILDERS[network](batch), V100, name=job, batch=batch)

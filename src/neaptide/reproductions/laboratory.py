@@ -1,4 +1,4 @@
-"""What every experiment works with: a device, and the traces of models on it."""
+"""A device and the traces of models on it, for every experiment."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from neaptide.reproductions.repetition import repeated
 from neaptide.scenarios.trace_cache import TraceCache, TraceKey
 from neaptide.scenarios.traces import estimate_model
 
-_MOST = 0.8  # of the device's memory, for one job of a pair
+_MOST = 0.8  # share of the device's memory that one job of a pair may need
 
 
 class Laboratory:
-    """Traces are estimated once, and kept in the user's cache for the next time."""
+    """Estimates each trace once and keeps it in the user's cache."""
 
     def __init__(self, device: DeviceSpec, seed: int = 0) -> None:
         self.device, self.seed = device, seed
@@ -35,7 +35,7 @@ class Laboratory:
         inference: bool = False,
         estimate: Callable[[TraceKey, DeviceSpec], Trace] | None = None,
     ) -> Trace:
-        """The trace of a model on the device; `estimate` makes that of a model which is not in the zoo."""
+        """The trace of a model on the device; `estimate` makes the trace of a model that is not in the zoo."""
         wanted = TraceKey(model, batch, "paper", inference)
         if wanted not in self._traces:
             kept = self._cache.get(wanted)
@@ -46,7 +46,7 @@ class Laboratory:
         return self._traces[wanted]
 
     def several(self, model: str, batch: int, seconds: float) -> Trace:
-        """As many training iterations of a model in one trace as last so long; one that lasts longer is alone."""
+        """One trace of as many training iterations as take at least `seconds` together."""
         trace = self.trace(model, batch)
         count = math.ceil(seconds / trace.seconds)
         if (model, batch, count) not in self._several:
@@ -54,16 +54,16 @@ class Laboratory:
         return self._several[model, batch, count]
 
     def profile(self, model: str, batch: int) -> Profile:
-        """What a training iteration of a model on the device is like."""
+        """The profile of a training iteration of a model on the device."""
         wanted = TraceKey(model, batch, "paper", False)
         if wanted not in self._profiles:
             self._profiles[wanted] = Profile.of(self.trace(model, batch))
         return self._profiles[wanted]
 
     def batch_near(self, model: str, utilisation: float, ladder: Sequence[int]) -> int:
-        """Of these batch sizes, smallest first, the one that fits the device and comes nearest to the utilisation.
+        """The batch size on the ladder, smallest first, that fits the device and comes nearest to the utilisation.
 
-        Utilisation grows with the batch, so that few of the ladder's traces have to be estimated.
+        Utilisation grows with the batch, so a binary search estimates few of the ladder's traces.
         """
         low, high = 0, len(ladder) - 1
         while low < high:

@@ -1,4 +1,4 @@
-"""What MPS can do for a job that matters more: bound the share of the SMs that another one may use."""
+"""MPS with a limit: a job that may use only a share of the SMs, so that it disturbs a more important job less."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SMS_FOR_BANDWIDTH = 0.5  # about half of the SMs can use all of the memory band
 
 
 def on_part(trace: Trace, share: float, device: DeviceSpec) -> Trace:
-    """The iteration on a share of the SMs: kernels that fill more are slower, those bound by bandwidth half as much."""
+    """The trace on a share of the SMs: kernels that fill more SMs slow down, bandwidth-bound kernels half as much."""
     ops = trace.ops
     bandwidth_bound = ops.moved_bytes / device.bandwidth > ops.flops / device.matrix_flops
     enough = np.where(bandwidth_bound, share / _SMS_FOR_BANDWIDTH, share)

@@ -1,4 +1,4 @@
-"""Two training jobs that share a device without end: how much work they get done per second under each policy."""
+"""Two training jobs that share a device: how much work they do per second under each policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
 
-ROUNDS = 40  # as many iterations of each job as taking turns would do
+ROUNDS = 40  # a run is as long as this many iterations of each job in turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
-    """What a pair got done, in device time's worth of work per unit of time; taking turns gives 1."""
+    """The work of a pair per unit of time. Work is device time alone, so taking turns gives 1."""
 
     members: tuple[Member, Member]
     utilisations: tuple[float, float]
-    peaks_bytes: int  # of both together
+    peaks_bytes: int  # the sum of both peaks
     budget_bytes: int
-    progress: dict[str, tuple[float, float]]  # by policy, of each job
+    progress: dict[str, tuple[float, float]]  # of each job, by policy
     runs: Sequence[SimulatedRun]
 
     def throughput(self, policy: str) -> float:
@@ -47,7 +47,7 @@ class PairResult:
 
 
 def half_way_budget(first: Profile, second: Profile, memory_bytes: int) -> int:
-    """Half-way between what taking turns needs and what both need at their peaks, and no more than there is."""
+    """Half-way between the memory that turns need and the sum of peaks, but at most the device's memory."""
     persistent = first.persistent_bytes + second.persistent_bytes
     low, high = sorted((first.ephemeral_bytes, second.ephemeral_bytes))
     return min(persistent + high + low // 2, memory_bytes)
@@ -61,7 +61,7 @@ def run_pair(
     budget_bytes: int | None = None,
     keep: bool = False,
 ) -> PairResult:
-    """Run a pair under policies; `keep` the runs themselves if they are to be drawn."""
+    """Run a pair under policies; `keep` the runs if they will be drawn."""
     first, second = (laboratory.profile(each.model, each.batch) for each in members)
     budget = budget_bytes or half_way_budget(first, second, laboratory.device.memory_bytes)
     models = [each.model for each in members]
@@ -91,7 +91,7 @@ def run_pair(
 def _progress(run: SimulatedRun, job: str, solo_ns: int) -> float:
     """A job's work per unit of time between the ends of its first and its last iteration.
 
-    A job that ended fewer than two counts as having done one, so that nothing is infinitely slow.
+    A job that ended fewer than two iterations counts as having done one, so that no progress is zero.
     """
     entries = run.outcome.entries
     ends = [entry.at_ns for entry in entries if isinstance(entry, IterationEnded) and entry.job == job]

@@ -1,4 +1,4 @@
-"""Several iterations of a job as one, where one is so short that deciding about each takes longer than running it."""
+"""Several iterations of a job as one trace, for iterations so short that deciding takes longer than running."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from neaptide.core.traces.trace import Phase, Trace
 
 
 def repeated(trace: Trace, count: int) -> Trace:
-    """So many iterations one after another, with the same bytes held; all but the last count as its forward pass.
+    """`count` iterations one after another, with the same bytes held. All but the last become its forward pass.
 
-    What ops read and write is left out.
+    The reads and writes of ops are left out.
     """
     if count == 1:
         return trace

@@ -1,6 +1,6 @@
-"""What a reproduction of a paper's experiment found: ours beside the published figures, and three marks on them.
+"""The result of a reproduced experiment: our figures beside the published ones, goals, and three lists of notes.
 
-The marks: what is reported of the paper (not re-checked by us), what is unknown, and why ours differs.
+The notes say what is only reported of the paper (not re-checked by us), what is unknown, and why our figures differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading (without one it is in JSON only), its name in JSON, and how a value is written."""
+    """A column: its heading, its name in JSON, and how to write a value. Without a heading it is in JSON only."""
 
     head: str
     key: str
@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of values; None is not shown."""
+    """Rows of values; None is shown as a dash."""
 
     key: str
     title: str
@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One figure of the paper and ours."""
+    """One figure of the paper beside ours."""
 
     what: str
     published: str
@@ -50,7 +50,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What must show, and whether it did."""
+    """What the experiment must show, what we found, and whether the goal holds."""
 
     says: str
     found: str
@@ -59,7 +59,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
-    """A whole experiment. `figures` draw themselves into the files they are named for."""
+    """A whole experiment. `figures` maps a file name to the function that draws that figure."""
 
     paper: str
     device: str
@@ -73,18 +73,13 @@ class Reproduction:
     figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
 
 
-def times(value: float) -> str:
-    """A ratio."""
-    return f"{value:.2f}x"
-
-
 def percent(value: float) -> str:
     """A share of the device."""
     return f"{value:.0%}"
 
 
 def print_reproduction(found: Reproduction, console: Console) -> None:
-    """Print all of it for people."""
+    """Print the result for people."""
     console.print(Text(f"{found.paper} on {found.device}", "bold"))
     _print_lines(found.setting, console)
     for table in found.tables:
@@ -112,7 +107,7 @@ def print_reproduction(found: Reproduction, console: Console) -> None:
 
 
 def reproduction_values(found: Reproduction) -> dict[str, Any]:
-    """The same for a program."""
+    """The result for a program."""
     return {
         "paper": found.paper,
         "device": found.device,
@@ -137,7 +132,7 @@ def _print_lines(lines: Sequence[str], console: Console, style: str = "") -> Non
 
 
 def _print_item(mark: Text, line: str, console: Console) -> None:
-    """A line behind a mark; where it is longer than the width it goes on below itself."""
+    """Print a line behind a mark; a line longer than the width is indented below itself."""
     item = RichTable.grid(padding=(0, 1, 0, 0))
     item.add_row(mark, Text(line))
     console.print(item)

@@ -1,4 +1,4 @@
-"""Salus's inference packing: 14 models three times on one device, in one lane."""
+"""Salus's inference packing: three instances of each of 14 models on one device, in one lane."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from neaptide.core.control.log_format import facts_of
 from neaptide.core.traces.columns import Labels, Lists
 from neaptide.core.traces.trace import Kind, Tensors, Trace
 from neaptide.core.units import format_bytes, format_seconds
+from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
-from neaptide.reproductions.result import Beside, Column, Goal, Table, percent, times
+from neaptide.reproductions.result import Beside, Column, Goal, Table, percent
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
 from neaptide.simulation.workloads import poisson
@@ -30,17 +31,17 @@ MODELS = (
 )
 COPIES = 3
 POLICIES = ("fifo", "spatial", "salus-pack", "neaptide")
-REQUESTS, LOAD = 8, 0.5  # of each instance; and the share of the time that serving all of them in turns would take
-# Salus's 42 instances: all that persists, the largest ephemeral need, and the sum of all peaks.
+REQUESTS, LOAD = 8, 0.5  # requests per instance; share of the time that serving all of them in turns would take
+# Salus's 42 instances: the sum of persistent bytes, the largest ephemeral bytes, and the sum of peaks.
 PERSISTENT_BYTES, LARGEST_BYTES, PEAKS_BYTES = 9_758_000_000, 3_271_000_000, 77_100_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """How one policy did with all instances."""
+    """The results of one policy with all instances."""
 
     policy: str
-    resident: int  # at the same time
+    resident: int  # instances admitted at the same time
     answered: float  # share of the requests
     latency_ns: float | None  # mean
     peak_bytes: int
@@ -48,7 +49,7 @@ class Instances:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The experiment's result, with the bytes of our estimates or with the published ones."""
+    """The results of the experiment, with the bytes of our estimates or with the published bytes."""
 
     bytes_of: str
     count: int
@@ -68,10 +69,10 @@ class Serving:
         )
         rows = [(row.policy, row.resident, row.answered, row.latency_ns, row.peak_bytes) for row in self.rows]
         together = (
-            f"All that persists: {format_bytes(self.persistent_bytes)}; largest tide: "
+            f"Sum of persistent bytes: {format_bytes(self.persistent_bytes)}; largest ephemeral bytes: "
             f"{format_bytes(self.ephemeral_bytes)}; sum of peaks: {format_bytes(self.peaks_bytes)}."
         )
-        title = f"{self.count} instances that serve, batch 1, with the bytes {self.bytes_of}"
+        title = f"{self.count} inference instances, batch 1, with the bytes {self.bytes_of}"
         return Table(f"serving, {self.bytes_of}", title, columns, rows, (together,))
 
     def resident(self, policy: str) -> int:
@@ -80,8 +81,8 @@ class Serving:
     def beside(self) -> list[Beside]:
         over = self.resident("salus-pack") / max(self.resident("spatial"), 1)
         return [
-            Beside("instances that serve on one GPU", "42 of 42", f"{self.resident('salus-pack')} of {self.count}"),
-            Beside("instances on one GPU, Salus over MPS", "7x", times(over)),
+            Beside("inference instances on one GPU", "42 of 42", f"{self.resident('salus-pack')} of {self.count}"),
+            Beside("inference instances on one GPU, Salus over MPS", "7x", format_times(over)),
         ]
 
     def goals(self) -> list[Goal]:
@@ -97,13 +98,13 @@ class Serving:
 
 
 def serve(laboratory: Laboratory) -> list[Serving]:
-    """Run all instances under each policy, with our bytes and with the published ones."""
+    """Run all instances under each policy, with our bytes and with the published bytes."""
     ours = [laboratory.trace(model, 1, inference=True) for model in MODELS]
     return [_serve(laboratory, "of our estimates", ours), _serve(laboratory, "published", with_published_bytes(ours))]
 
 
 def with_published_bytes(traces: Sequence[Trace]) -> list[Trace]:
-    """The same kernels with other bytes: the sums and the largest are the published ones, spread evenly below it."""
+    """The same kernels with other bytes: sums and maximum as published, ephemeral bytes spread evenly."""
     persistent = PERSISTENT_BYTES // (COPIES * len(traces))
     mean = (PEAKS_BYTES - PERSISTENT_BYTES) / (COPIES * len(traces))
     slope = 2 * (LARGEST_BYTES - mean) / max(len(traces) - 1, 1)
@@ -138,10 +139,10 @@ def _serve(laboratory: Laboratory, bytes_of: str, traces: Sequence[Trace]) -> Se
             job = Job(name=f"{model}-{copy}", trace=trace, kind=JobKind.INFERENCE)
             times_ns = poisson(per_second, laboratory.seed * 1000 + len(submissions))
             submissions.append(Submission(job, 0, tuple(islice(times_ns, REQUESTS))))
-    Random(laboratory.seed).shuffle(submissions)  # how many fit side by side depends on who comes first
+    Random(laboratory.seed).shuffle(submissions)  # how many instances fit side by side depends on their order
     memory_bytes = laboratory.device.memory_bytes
     facts = facts_of(each.job for each in submissions)
-    with progress("simulating instances that serve") as on_progress:
+    with progress("simulating inference instances") as on_progress:
         runs = compare(submissions, laboratory.device, memory_bytes, policies(*POLICIES), on_progress=on_progress)
     rows = []
     for run in runs:
@@ -162,7 +163,7 @@ def _serve(laboratory: Laboratory, bytes_of: str, traces: Sequence[Trace]) -> Se
 
 
 def _resident(entries: Sequence[Entry]) -> int:
-    """How many were admitted before the first of them ended."""
+    """How many instances were admitted before the first one ended."""
     count = 0
     for entry in entries:
         if isinstance(entry, JobEnded):

@@ -1,6 +1,6 @@
-"""How a Transformer serves (Vaswani et al., 2017, section 6.1): beam search, word by word; keys and values are kept.
+"""Inference with a Transformer (Vaswani et al., 2017, section 6.1): beam search, with cached keys and values.
 
-Every op is a kernel of its own, as in the TensorFlow of Herald's time: no fused attention, normalisation or bias.
+Every op is its own kernel, as in the TensorFlow of Herald's time: no fused attention, normalisation or bias.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from neaptide.models.attention import Attention, Block
 from neaptide.models.transformer import Transformer, sinusoids
 from neaptide.reporting.terminal.progress import progress
 
-BEAMS = 4  # the paper's
+BEAMS = 4  # as in the paper
 
 
 def estimate_translation(name: str, batch: int, words: int, device: DeviceSpec) -> Trace:
-    """One batch of sentences translated into so many words each."""
+    """The trace of one batch of sentences, each translated into `words` words."""
 
     def build() -> Translator:
         workload = models.build("transformer", batch)
@@ -35,7 +35,7 @@ def estimate_translation(name: str, batch: int, words: int, device: DeviceSpec) 
 
 
 class Translator:
-    """Serves one batch per call; gives the words of the best translation of each sentence."""
+    """Translates one batch per call and returns the words of each sentence's best translation."""
 
     def __init__(self, model: Transformer, sample: models.zoo.Sample, batch: int, words: int) -> None:
         self._model, self._sample, self._batch, self._words = model.eval(), sample, batch, words
@@ -48,7 +48,7 @@ class Translator:
         decoder = [_Decoding(block, memory) for block in self._model.decoder if isinstance(block, Block)]
         said = source.new_zeros(memory.shape[0], 1)
         likelihood = memory.new_zeros(self._batch, BEAMS)
-        likelihood[:, 1:] = -math.inf  # all beams begin alike, and only one of them may count
+        likelihood[:, 1:] = -math.inf  # all beams start equal, so only one of them counts at first
         first = torch.arange(0, memory.shape[0], BEAMS).unsqueeze(1)
         for position in range(self._words):
             x = self._model.embedding(said[:, -1:]) * math.sqrt(memory.shape[-1]) + self._positions[position]
@@ -65,7 +65,7 @@ class Translator:
 
 
 class _Decoding:
-    """A block of the decoder with the keys and values that it has already."""
+    """A block of the decoder with its cached keys and values."""
 
     def __init__(self, block: Block, memory: Tensor) -> None:
         assert block.memory_attention is not None
@@ -91,7 +91,7 @@ class _Decoding:
         return _normalise(self._norms[2], x + _linear(second, activation(_linear(first, x))))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these beams."""
+        """Keep only these beams."""
         assert self._past is not None
         self._past = self._past[0].index_select(0, rows), self._past[1].index_select(0, rows)
 

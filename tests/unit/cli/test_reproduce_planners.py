@@ -15,9 +15,6 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.planners import PLANNERS
 from neaptide.reproductions import laboratory
-from neaptide.reproductions.experiments import capuchin as batches
-from neaptide.reproductions.experiments import checkmate as chains
-from neaptide.reproductions.experiments import gist as codes
 from neaptide.reproductions.networks import limits
 from neaptide.reproductions.papers import capuchin, checkmate, gist, superneurons
 from neaptide.scenarios.sources import device_of
@@ -120,7 +117,7 @@ class TestSuperNeurons:
 class TestCheckmate:
     def test_the_table_and_the_worst_ratio_are_those_of_the_chains(self, run: Any) -> None:
         _, values = reproduced(run, "checkmate")
-        rows = list(chains.chain_rows((3, 5), (1.0, 0.75)))
+        rows = list(checkmate.solve_chains((3, 5), (1.0, 0.75)))
         assert values["tables"]["chains"] == [
             {
                 "graph": f"chain of {nodes}",
@@ -138,18 +135,18 @@ class TestCheckmate:
     def test_a_chain_without_proof_fails_its_goal_and_is_not_counted_in_the_ratio(
         self, run: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        solved = chains.Row(name="chain of 7", nodes=7, budget_share=0.7, proven=True, optimal=1.2, rounded=1.26)
+        solved = checkmate.SolvedChain(name="chain of 7", budget_share=0.7, proven=True, optimal=1.2, rounded=1.26)
         ended = replace(solved, proven=False, optimal=1.2, rounded=2.4)
         exact = replace(solved, rounded=1.2)
-        monkeypatch.setattr(checkmate, "chain_rows", lambda *_: iter([exact, solved, ended]))
+        monkeypatch.setattr(checkmate, "solve_chains", lambda *_: iter([exact, solved, ended]))
         text, values = reproduced(run, "checkmate")
         assert ours(values) == ["1.050x", "2 of 3"]
         assert [goal["holds"] for goal in values["goals"]] == [True, False]
         assert "no    2.40x       -" in text
 
     def test_without_any_proof_there_is_no_ratio(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        ended = chains.Row(name="chain of 7", nodes=7, budget_share=0.7, proven=False, optimal=None, rounded=None)
-        monkeypatch.setattr(checkmate, "chain_rows", lambda *_: iter([ended]))
+        ended = checkmate.SolvedChain(name="chain of 7", budget_share=0.7, proven=False, optimal=None, rounded=None)
+        monkeypatch.setattr(checkmate, "solve_chains", lambda *_: iter([ended]))
         _, values = reproduced(run, "checkmate")
         assert ours(values) == ["none", "0 of 1"]
         assert [goal["holds"] for goal in values["goals"]] == [False, False]
@@ -162,7 +159,7 @@ class TestCapuchin:
         spec = device_of(str(path))
         trace = estimate(TraceKey("bert-base", 32, "paper", False), spec)
         planners = {name: PLANNERS.make(name) for name in capuchin.COMPARED}
-        expected = batches.rows("bert-base", partial(batches.scaled, trace), planners, spec)
+        expected = capuchin.largest_batches("bert-base", partial(capuchin.scaled, trace), planners, spec)
         found = values["tables"]["batches"]
         assert [row["planner"] for row in found] == ["", *capuchin.COMPARED]
         assert [(row["batch"], row["batch_ratio"], row["slowdown"]) for row in found] == [
@@ -170,7 +167,7 @@ class TestCapuchin:
         ]
         assert found[1]["batch_ratio"] > 1
         assert ours(values) == [f"{found[1]['batch_ratio']:.2f}x"]
-        assert values["goals"][0]["holds"] == (found[1]["batch_ratio"] >= batches.PUBLISHED_BERT_BATCH_RATIO)
+        assert values["goals"][0]["holds"] == (found[1]["batch_ratio"] >= capuchin.PUBLISHED_BERT_BATCH_RATIO)
 
     def test_a_device_too_small_for_one_sample_is_refused_in_one_line(
         self, run: Any, device: Callable[[str], Path]
@@ -186,7 +183,7 @@ class TestGist:
         _, values = reproduced(run, "gist")
         spec = device_of(gist.DEVICE)
         traces = {name: estimate(TraceKey(name, batch, "paper", False), spec) for name, batch in gist.MODELS.items()}
-        expected = codes.rows(traces, spec)
+        expected = gist.encode_networks(traces, spec)
         rows = values["tables"]["networks"]
         assert [(row["network"], row["lossy"], row["tensors"]) for row in rows] == [
             (row.name, row.lossy, row.tensors) for row in expected

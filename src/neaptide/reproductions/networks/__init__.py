@@ -1,4 +1,4 @@
-"""Networks described layer by layer, as the papers' frameworks saw them, and how far a planner goes on one device.
+"""Networks described layer by layer, as SuperNeurons' runtime saw them, and the largest that fit a device.
 
 The reproduction of SuperNeurons imports it.
 """

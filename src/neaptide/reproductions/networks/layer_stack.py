@@ -1,4 +1,4 @@
-"""Builds networks layer by layer, shapes included."""
+"""A builder of networks, layer by layer, that tracks shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from neaptide.reproductions.networks.layers import Layer, Network
 
 
 class Stack:
-    """A network in the making. A shape is channels and the side of a square; values are float32."""
+    """A network under construction. A shape is channels and the side of a square; values are float32."""
 
     def __init__(self, name: str, batch: int, channels: int, size: int) -> None:
         self._name, self._batch = name, batch
@@ -40,7 +40,7 @@ class Stack:
         )
 
     def same(self, *kinds: LayerKind) -> int:
-        """Layers that leave the shape as it is."""
+        """Add layers that keep the shape."""
         for kind in kinds:
             self._add(kind, self._shapes[self.top], (self.top,))
         return self.top

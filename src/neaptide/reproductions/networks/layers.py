@@ -1,8 +1,8 @@
-"""Networks described by their layers, as the papers' frameworks see them, and their traces.
+"""Networks described by their layers, and the traces of their training steps.
 
-Each layer is one forward op and one backward op. `NEEDS` says what a backward op uses: the layer's input, its output,
-and whether the gradient is handed on in place or in a tensor of its own (SuperNeurons' rules). The input batch and the
-weights are not part of the pool; `persistent_bytes` holds the latter where they count.
+Each layer is one forward op and one backward op. `NEEDS` says what a backward op reads (the layer's input, its output)
+and whether it writes its gradient in place or to a new tensor, by SuperNeurons' rules. The input batch and the weights
+are not part of the pool; pass `persistent_bytes` where weights count.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from neaptide.planning.analysis.layer_kinds import LayerKind
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the backward of a layer uses beside the gradient that it is given."""
+    """What the backward op of a layer reads besides the gradient of its output."""
 
     input: bool
     output: bool
-    new_gradient: bool  # else the gradient that it is given is overwritten
+    new_gradient: bool  # otherwise the gradient of the output is overwritten
 
 
 NEEDS: Mapping[LayerKind, Needs] = MappingProxyType(
@@ -44,7 +44,7 @@ NEEDS: Mapping[LayerKind, Needs] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer. `inputs` are positions of earlier layers, -1 is the input batch."""
+    """One layer. `inputs` are positions of earlier layers; -1 is the input batch."""
 
     name: str
     kind: LayerKind
@@ -79,7 +79,7 @@ def network_trace(network: Network, device: DeviceSpec, persistent_bytes: int = 
     for position in range(count - 1, -1, -1):
         layer, needs, op = layers[position], NEEDS[layers[position].kind], n - 1 - position
         given = gradients[position]
-        # A loss begins the backward pass: its gradient is its own output.
+        # The backward pass starts at the loss, whose gradient is its own output.
         given = position if given is None else given
         used = [
             given,
@@ -90,8 +90,8 @@ def network_trace(network: Network, device: DeviceSpec, persistent_bytes: int = 
         for source in layer.inputs:
             known = gradients[source] if source >= 0 else None
             if known is not None:
-                made.append(known)  # a second branch adds to it
-            elif needs.new_gradient or source != layer.inputs[-1]:  # of two branches one may overwrite what it is given
+                made.append(known)  # a second branch adds to the same gradient
+            elif needs.new_gradient or source != layer.inputs[-1]:  # one of two branches may overwrite the gradient
                 made.append(len(sizes))
                 sizes.append(layers[source].output_bytes if source >= 0 else network.input_bytes)
                 born.append(op)
@@ -153,7 +153,7 @@ def network_trace(network: Network, device: DeviceSpec, persistent_bytes: int = 
 
 
 def _seconds(network: Network, device: DeviceSpec) -> list[float]:
-    """A layer takes as long as its arithmetic or its bytes, whichever is longer."""
+    """The time of each layer: its arithmetic or its memory traffic, whichever takes longer."""
     found = []
     for layer in network.layers:
         read = [network.input_bytes if i < 0 else network.layers[i].output_bytes for i in layer.inputs]

@@ -1,7 +1,7 @@
-"""How far a planner goes on one device: the largest batch and the deepest ResNet that still fit (SuperNeurons).
+"""The limits of a planner on one device: the largest batch and the deepest ResNet that fit (SuperNeurons).
 
-Networks are layer by layer, so a planner sees what the paper's own runtime saw. A network's weights and their gradients
-are on the device beside the pool; the paper does not say what else is.
+Networks are described layer by layer, so a planner sees what the paper's own runtime saw. Weights and their gradients
+are on the device beside the pool; the paper does not say what else is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NETWORKS: Mapping[str, Callable[[int], Network]] = MappingProxyType(
     }
 )
 
-# As reported for SuperNeurons on 12 GB; not re-checked.
+# Reported for SuperNeurons on 12 GB; not re-checked.
 REPORTED_BATCH: Mapping[str, int] = MappingProxyType(
     {"alexnet": 1792, "vgg16": 224, "resnet50": 384, "resnet101": 256, "resnet152": 176}
 )
@@ -35,7 +35,7 @@ _WEIGHT_COPIES = 2
 
 
 def largest_batch(build: Callable[[int], Network], planner: Planner | None, device: DeviceSpec, step: int = 16) -> int:
-    """The largest multiple of `step` that fits the device's memory; zero if none does. No planner: liveness alone."""
+    """The largest multiple of `step` that fits the device; zero if none does. Without a planner, liveness alone."""
     return step * _most(lambda count: fits(build(step * count), planner, device))
 
 
@@ -58,13 +58,13 @@ def fits(network: Network, planner: Planner | None, device: DeviceSpec) -> bool:
 
 
 def live_trace(network: Network, device: DeviceSpec, persistent_bytes: int = 0) -> Trace:
-    """A network's trace with every tensor let go after its last use, as an eager framework does."""
+    """A network's trace with every tensor released after its last use, as an eager framework does."""
     trace = network_trace(network, device, persistent_bytes)
     return apply(trace, Plan(planner="liveness", gaps=releases(trace)), device)
 
 
 def _most(fit: Callable[[int], bool]) -> int:
-    """The largest count from 1 on that fits, if all smaller ones do."""
+    """The largest count that fits, if all smaller counts fit too; zero if 1 does not fit."""
     if not fit(1):
         return 0
     low, high = 1, 2

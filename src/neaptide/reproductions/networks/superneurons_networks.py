@@ -47,7 +47,7 @@ def vgg16(batch: int) -> Network:
 
 
 def resnet(blocks: tuple[int, int, int, int], batch: int) -> Network:
-    """A ResNet of bottleneck blocks, 224 x 224; its depth is three times the blocks, and two."""
+    """A ResNet of bottleneck blocks, 224 x 224; its depth is three times the number of blocks plus two."""
     net = Stack(f"resnet{3 * sum(blocks) + 2}", batch, 3, 224)
     net.convolution(64, 7, 2, 3)
     net.same(NORM, ACT)

@@ -1,4 +1,4 @@
-"""The papers' experiments on the papers' devices, one file per paper: `reproduce(Laboratory) -> Reproduction`.
+"""One file per paper, with `DEVICE` and `reproduce(Laboratory) -> Reproduction`.
 
-The command `neaptide reproduce` loads them by name.
+The command `neaptide reproduce` loads the files by name.
 """

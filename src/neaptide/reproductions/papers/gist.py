@@ -1,35 +1,56 @@
-"""Gist (ISCA'18): networks whose stashed activations are encoded, and what decoding them costs."""
+"""Gist (ISCA'18): how much less memory the saved activations take when they are encoded, and what decoding costs.
+
+Published: 2x smaller at best and 1.8x on average with reduced precision, for about 4% of time (reported, not
+re-checked).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import mean
 
+from neaptide.core.device import DeviceSpec
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.apply import summary_of
+from neaptide.planning.planners import gist
+from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
-from neaptide.reproductions.experiments.gist import (
-    PUBLISHED_BEST_RATIO,
-    PUBLISHED_MEAN_RATIO,
-    PUBLISHED_SLOWDOWN,
-    rows,
-)
 from neaptide.reproductions.laboratory import Laboratory
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, times
+from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table
 
 DEVICE = "V100-16GB"
 MODELS = {"alexnet": 128, "vgg16": 64, "resnet50": 64, "inception3": 32}
+PUBLISHED_BEST_RATIO, PUBLISHED_MEAN_RATIO, PUBLISHED_SLOWDOWN = 2.0, 1.8, 1.04
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedNetwork:
+    """One network with everything encoded."""
+
+    name: str
+    lossy: bool
+    ephemeral_ratio: float  # ephemeral bytes without codecs over those with codecs
+    saved_ratio: float  # the same for the bytes that the forward pass saves for the backward pass
+    slowdown: float
+    tensors: Mapping[str, int]  # the number of tensors per codec
 
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
-    """Everything that can be encoded is, losslessly and with reduced precision."""
+    """Encode every tensor that can be encoded, losslessly and with reduced precision."""
     with progress("encoding"):
         traces = {name: laboratory.trace(name, batch) for name, batch in MODELS.items()}
-        found = rows(traces, laboratory.device)
+        found = encode_networks(traces, laboratory.device)
     lossy = [row for row in found if row.lossy]
     best, average = max(row.saved_ratio for row in lossy), mean(row.saved_ratio for row in lossy)
     slowdown = mean(row.slowdown for row in lossy)
     return Reproduction(
         paper="Gist (ISCA 2018)",
         device=laboratory.device.name,
-        setting=("What the forward pass leaves for the backward pass, without over with codes; a codec's own time.",),
+        setting=(
+            "Bytes that the forward pass saves for the backward pass, without codecs over with codecs; and the time "
+            "that the codecs add.",
+        ),
         tables=(
             Table(
                 "networks",
@@ -37,9 +58,9 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
                 (
                     Column("network", "network", left=True),
                     Column("precision", "lossy", lambda yes: "reduced" if yes else "full"),
-                    Column("stashed", "saved_ratio", times),
-                    Column("ephemeral", "ephemeral_ratio", times),
-                    Column("time", "slowdown", times),
+                    Column("stashed", "saved_ratio", format_times),
+                    Column("ephemeral", "ephemeral_ratio", format_times),
+                    Column("time", "slowdown", format_times),
                     Column("codecs", "tensors", lambda counts: ", ".join(f"{n} {c}" for c, n in counts.items())),
                 ),
                 [
@@ -49,18 +70,39 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
             ),
         ),
         beside=(
-            Beside("smaller, best", times(PUBLISHED_BEST_RATIO), times(best)),
-            Beside("smaller, average", times(PUBLISHED_MEAN_RATIO), times(average)),
-            Beside("time", times(PUBLISHED_SLOWDOWN), times(slowdown)),
+            Beside("smaller, best", format_times(PUBLISHED_BEST_RATIO), format_times(best)),
+            Beside("smaller, average", format_times(PUBLISHED_MEAN_RATIO), format_times(average)),
+            Beside("time", format_times(PUBLISHED_SLOWDOWN), format_times(slowdown)),
         ),
         goals=(
-            Goal("at least as small at best", times(best), best >= PUBLISHED_BEST_RATIO),
-            Goal("at least as small on average", times(average), average >= PUBLISHED_MEAN_RATIO),
+            Goal("at least as small at best", format_times(best), best >= PUBLISHED_BEST_RATIO),
+            Goal("at least as small on average", format_times(average), average >= PUBLISHED_MEAN_RATIO),
         ),
         reported=("2x at best, 1.8x on average, about 4% of time.",),
-        unknown=("How sparse the activations were; half of them is assumed to be zero.",),
+        unknown=("How sparse the activations were; we assume that half of the values are zero.",),
         differs=(
-            "The bit codec is used wherever only the sign is read again, and half of all values are taken for zero, so "
-            "that ours come out smaller; every encoded tensor is paid for at memory bandwidth, so they take longer.",
+            "We use the bit codec wherever the backward pass reads only the sign, and assume that half of all values "
+            "are zero, so our activations are smaller. We charge every encoded tensor at memory bandwidth, so our "
+            "iterations take longer.",
         ),
+    )
+
+
+def encode_networks(traces: Mapping[str, Trace], device: DeviceSpec) -> list[EncodedNetwork]:
+    """Each network lossless and lossy."""
+    return [_encode(name, trace, lossy, device) for name, trace in traces.items() for lossy in (False, True)]
+
+
+def _encode(name: str, trace: Trace, lossy: bool, device: DeviceSpec) -> EncodedNetwork:
+    plan = gist.encode_all(trace, lossy)
+    found = summary_of(trace, plan, device)
+    saved, coded = gist.saved_bytes(trace, lossy)
+    codecs = sorted(gap.codec for gap in plan.gaps if gap.codec is not None)
+    return EncodedNetwork(
+        name=name,
+        lossy=lossy,
+        ephemeral_ratio=trace.ephemeral_bytes / max(found.peak_bytes - trace.persistent_bytes, 1),
+        saved_ratio=saved / max(coded, 1),
+        slowdown=found.seconds / trace.seconds,
+        tensors={codec: codecs.count(codec) for codec in dict.fromkeys(codecs)},
     )

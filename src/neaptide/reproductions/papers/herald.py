@@ -14,11 +14,11 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_seconds
 from neaptide.reporting.figures.bars import Bars, save_bars
-from neaptide.reporting.formats import format_share
+from neaptide.reporting.formats import format_share, format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.reproductions.mps import on_part
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, times
+from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table
 from neaptide.scenarios.compare import compare
 from neaptide.scenarios.trace_cache import TraceKey
 from neaptide.simulation import Submission
@@ -26,10 +26,10 @@ from neaptide.simulation.workloads import regular_requests
 
 DEVICE = "V100-16GB"
 TRAINING = (("RNNLM", "rnnlm-large", 20), ("VGG-16", "vgg16", 64))
-RATE, SLO_SECONDS = 10.0, 1.6  # samples per second; for one batch
-BATCH = round(RATE * SLO_SECONDS)  # the samples that come while one batch may take
-WORDS = 64 + 50  # of a translation: the source's and 50 more, the Transformer paper's limit
-OTHER_SLOS = (1.2, 0.8, 0.4)  # seconds: how tight the SLO is decides what MPS must give up
+RATE, SLO_SECONDS = 10.0, 1.6  # samples per second; seconds per batch
+BATCH = round(RATE * SLO_SECONDS)  # the samples that arrive within one SLO
+WORDS = 64 + 50  # of a translation: at most 50 more than the source, as in the Transformer paper
+OTHER_SLOS = (1.2, 0.8, 0.4)  # seconds; the tighter the SLO, the more training speed MPS must give up
 BATCHES = 60
 KEPT = 0.99
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
@@ -38,21 +38,21 @@ WAYS = ("exclusive", "MPS", "MPS, tuned", "herald", "neaptide")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How inference and training fared side by side."""
+    """The results of inference and training side by side."""
 
     way: str
     training: str
     slo_seconds: float
     slo_kept: float
-    latency_seconds: float | None  # mean, of a batch
-    slowdown: float  # of training, per batch, against exclusive
-    part: float = 1.0  # of the SMs, for training
+    latency_seconds: float | None  # mean per batch
+    slowdown: float  # of training per batch, against running exclusively
+    part: float = 1.0  # share of the SMs that training may use
 
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run inference beside each training job, for the paper's SLO and for tighter ones."""
     trained = {name: laboratory.trace(model, batch) for name, model, batch in TRAINING}
-    # The cache knows the zoo's files; that this network is served as translation.py says, only its name can tell.
+    # The cache key covers the zoo's files but not translation.py, so the name carries a checksum of that file.
     mark = crc32((Path(__file__).parents[1] / "translation.py").read_bytes())
     name = f"transformer-{WORDS}-words-{mark:08x}"
     translation = laboratory.trace(name, BATCH, inference=True, estimate=_estimate)
@@ -74,7 +74,7 @@ def _estimate(wanted: TraceKey, device: DeviceSpec) -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One training job, and inference under one SLO."""
+    """One training job beside inference under one SLO."""
 
     device: DeviceSpec
     name: str
@@ -83,7 +83,7 @@ class _Case:
     slo_seconds: float
 
     def run(self, way: str, policy: str, part: float = 1.0) -> Shared:
-        """One run. A request is a whole batch: the SLO is one of batches."""
+        """Run once. A request is a whole batch, because the SLO is for batches."""
         seconds = BATCHES * SLO_SECONDS
         training = self.training if part == 1 else on_part(self.training, part, self.device)
         serving = Job(
@@ -142,21 +142,21 @@ def _report(
         paper="Herald (2022)",
         device=laboratory.device.name,
         setting=(
-            f"Inference: {BATCH} sentences come every {SLO_SECONDS} s ({RATE:.0f} samples/s); a batch takes "
+            f"Inference: {BATCH} sentences arrive every {SLO_SECONDS} s ({RATE:.0f} samples/s); a batch takes "
             f"{format_seconds(translation.seconds)} alone. Training alone, per batch: {alone}.",
-            f"MPS, tuned: training on the largest part of the SMs with which {KEPT:.0%} of the batches keep the SLO.",
+            f"MPS, tuned: training has the largest share of the SMs at which {KEPT:.0%} of the batches keep the SLO.",
         ),
         tables=(_table("main", f"SLO {SLO_SECONDS} s", main), _by_slo(found)),
         beside=(
-            Beside("Herald: training per batch, mean of the two", "1.22x", times(slowdown("herald"))),
-            Beside("MPS that keeps the SLO: the same", "2.5x", times(slowdown("MPS, tuned"))),
+            Beside("Herald: training per batch, mean of the two", "1.22x", format_times(slowdown("herald"))),
+            Beside("MPS that keeps the SLO: the same", "2.5x", format_times(slowdown("MPS, tuned"))),
             Beside("Herald: batches within the SLO", "kept", format_share(kept("herald"))),
         ),
         goals=(
             Goal("Herald keeps the SLO for 99% of the batches", format_share(kept("herald")), kept("herald") >= KEPT),
             Goal(
                 "training under Herald takes at most 1.22x its exclusive time, on average",
-                times(slowdown("herald")),
+                format_times(slowdown("herald")),
                 slowdown("herald") <= 1.22,
             ),
             Goal(
@@ -166,27 +166,27 @@ def _report(
             ),
             Goal(
                 "neaptide keeps the SLO too, and training is at least as fast as under Herald",
-                f"{format_share(kept('neaptide'))}, {times(slowdown('neaptide'))}",
+                f"{format_share(kept('neaptide'))}, {format_times(slowdown('neaptide'))}",
                 kept("neaptide") >= KEPT and slowdown("neaptide") <= 1.005 * slowdown("herald"),
             ),
         ),
         reported=(
-            "The setting, +22% on average under Herald and 2.5x under MPS are stated. Figure 1, with a bar for each "
-            "job, gives no numbers.",
+            "The paper states the setting, +22% on average under Herald and 2.5x under MPS. Figure 1, with a bar for "
+            "each job, gives no numbers.",
         ),
         unknown=(
-            "The batch size of inference and what one batch does, the sizes and batches of the training jobs, the "
-            "thresholds of light and heavy, and the setting of MPS that was reported.",
+            "The batch size of inference and the work of one batch, the sizes and batches of the training jobs, the "
+            "thresholds of light and heavy, and the reported setting of MPS.",
         ),
         differs=(
-            f"Our batch is what comes within one SLO, {BATCH} sentences, translated by beam search into {WORDS} words "
-            "each, with a kernel for every op. What a batch really did there is not known, and much depends on it: "
-            "many short kernels wait long behind the large ones of a training job.",
-            "With fused attention and normalisation a batch took 227 ms, MPS as it is kept the SLO of 1.6 s (1.56 s a "
-            "batch beside VGG-16), and Herald gained nothing over it there; only from 1.2 s on was MPS worse.",
-            "MPS bounds the SMs of the training job at all times, Herald holds it back only while a batch needs it: "
-            "the tighter the SLO, the further they are apart (second table).",
-            "RNNLM is one kernel per layer here (cuDNN) and leaves most SMs free, so that nobody slows it down much; "
+            f"Our batch is the {BATCH} sentences that arrive within one SLO, translated by beam search into {WORDS} "
+            "words each, with a kernel for every op. Their batch is unknown, and much depends on it: many short "
+            "kernels wait long behind the large kernels of a training job.",
+            "With fused attention and normalisation a batch took 227 ms. Plain MPS then kept the SLO of 1.6 s (1.56 s "
+            "a batch beside VGG-16), and Herald gained nothing over it; MPS was worse only at 1.2 s and below.",
+            "MPS limits the SMs of the training job at all times; Herald holds the job back only while a batch needs "
+            "the device. The tighter the SLO, the larger the difference (second table).",
+            "RNNLM is one kernel per layer here (cuDNN) and leaves most SMs free, so other jobs slow it down little; "
             "in their TensorFlow it is many kernels.",
         ),
         figures={
@@ -211,7 +211,7 @@ def _table(key: str, title: str, shared: Sequence[Shared]) -> Table:
         Column("its SMs", "part", "{:.0%}".format),
         Column("SLO kept", "slo_kept", format_share),
         Column("inference, a batch", "latency_seconds", format_seconds),
-        Column("training, a batch", "slowdown", times),
+        Column("training, a batch", "slowdown", format_times),
     )
     rows = [(each.training, each.way, each.part, each.slo_kept, each.latency_seconds, each.slowdown) for each in shared]
     return Table(key, title, columns, rows)
@@ -222,7 +222,7 @@ def _by_slo(shared: Sequence[Shared]) -> Table:
     columns = (
         Column("SLO", "slo_seconds", format_seconds),
         Column("training job", "training", left=True),
-        *(Column(f"{way}:\ntraining", f"{way} slowdown", times) for way in ways),
+        *(Column(f"{way}:\ntraining", f"{way} slowdown", format_times) for way in ways),
         *(Column(f"{way}:\nSLO kept", f"{way} slo_kept", format_share) for way in ways),
     )
     rows = []

@@ -1,4 +1,4 @@
-"""Salus's evaluation (MLSys'20): 100 jobs under its policies, hyper-parameter tuning, and 42 models that serve."""
+"""Salus's evaluation (MLSys'20): 100 jobs under its policies, hyper-parameter tuning, and 42 inference instances."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from neaptide.core.control.job import Job
 from neaptide.core.control.policy import Policy
 from neaptide.policies.salus import Salus
 from neaptide.reporting.figures.bars import Bars, save_bars
+from neaptide.reporting.formats import format_times
 from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory, policies
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, times
+from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table
 from neaptide.reproductions.serving import Serving, serve
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
@@ -28,9 +29,9 @@ PUBLISHED: dict[str, tuple[float, float, float, float]] = {
     "salus-pack": (287.4, 129.9, 145.5, 266.1),
     "salus-fair": (301.6, 58.5, 96.6, 281.2),
 }
-LENGTH = 0.1  # of the durations and of the gaps between arrivals, so that the run takes minutes of our time
-SHORTEST_SECONDS = 0.02  # of what is decided about: as many iterations as last that long
-# Our speech network needs the bytes that Salus publishes at other batch sizes: its recordings are longer.
+LENGTH = 0.1  # scale of durations and of gaps between arrivals, so that the run takes minutes
+SHORTEST_SECONDS = 0.02  # iterations shorter than this run several at a time
+# At these batch sizes our speech network needs the bytes that Salus publishes: its recordings are longer.
 BATCHES_HERE = {("speech", 25): 6, ("speech", 50): 12, ("speech", 75): 18}
 TUNING = (("superres", 128), ("resnet50", 50), ("seq2seq-medium", 20), ("vae", 64))
 TRIALS, TRIAL_SECONDS = 24, 4.0
@@ -69,7 +70,7 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
 
 
 def hundred_jobs(laboratory: Laboratory) -> list[Submission]:
-    """Salus's trace, at the length that is run."""
+    """Jobs like those of Salus's trace, scaled to the length of our run."""
     return [
         Submission(
             _job(
@@ -92,12 +93,12 @@ def _job(laboratory: Laboratory, name: str, model: str, batch: int, solo_seconds
 
 
 def _scaled(policy: Policy) -> Policy:
-    """With its only parameter that is a time at the length of the jobs."""
+    """The policy with its only parameter that is a time scaled like the jobs."""
     return replace(policy, short_ns=round(LENGTH * policy.short_ns)) if isinstance(policy, Salus) else policy
 
 
 def _minutes(ns: float | None) -> float:
-    """Of a run at the jobs' own length."""
+    """Minutes at the jobs' full length."""
     return 0.0 if ns is None else ns / LENGTH / 60e9
 
 
@@ -125,35 +126,35 @@ def _report(
         paper="Salus (MLSys 2020)",
         device=laboratory.device.name,
         setting=(
-            f"100 jobs of Salus's workloads, many short and a few long, seed {laboratory.seed}; run at "
-            f"{LENGTH:.0%} of their length, times given at full length. Budget: all of the device's memory.",
-            f"Tuning: {TRIALS} equal trials of {TRIAL_SECONDS:.0f} s each that all come at once.",
+            f"100 jobs of Salus's workloads, many short and a few long, seed {laboratory.seed}. They run at "
+            f"{LENGTH:.0%} of their length; times are given at full length. Budget: all of the device's memory.",
+            f"Tuning: {TRIALS} equal trials of {TRIAL_SECONDS:.0f} s each, which all arrive at once.",
         ),
         tables=(_jobs_table(ours), _tuning_table(tuning), *(each.table() for each in serving)),
         beside=(
             *(_beside(name, ours[name]) for name in PUBLISHED),
-            Beside("average completion, FIFO over SRTF", "3.19x", times(gain)),
-            Beside("tuning, FIFO over PACK, best", "2.38x", times(best_trial)),
+            Beside("average completion, FIFO over SRTF", "3.19x", format_times(gain)),
+            Beside("tuning, FIFO over PACK, best", "2.38x", format_times(best_trial)),
             *serving[-1].beside(),
         ),
         goals=[*_goals(rows, ours, tuning), *(goal for each in serving for goal in each.goals())],
         reported=("All published figures here are recalled from the paper, not re-checked.",),
         unknown=(
-            "The trace of 100 jobs itself (it came from a production cluster): which model, how long, and when.",
-            "Which two sets of trials were tuned, and at which batch sizes.",
+            "The trace of 100 jobs itself (it came from a production cluster): models, durations and arrivals.",
+            "Which two models were tuned, and at which batch sizes.",
         ),
         differs=(
-            "Our trace has Salus's workloads with durations from a log-normal of the published mean; its spread and "
-            "the order of the jobs are chosen so that the averages of SRTF and FIFO can come out as published "
-            "(simulation/workloads.py). Those of PACK and FAIR took no part in that.",
-            "Our SRTF, FAIR and FIFO run on a single lane, and SRTF may move a job to the host, which theirs cannot.",
-            "Iterations shorter than 20 ms run several at a time. Our speech network runs at batch sizes with which it "
-            "needs the memory that is published of theirs.",
-            "Trials gain by PACK what a trial leaves of the device: superres and resnet50 fill it in our estimates, "
-            "where their programs wait for input and for the framework.",
-            "Our instances that serve need little besides their weights, since PyTorch frees what a layer no longer "
-            "needs: so they are run again with the published bytes (their sums; how they are spread is ours, and "
-            "how many MPS holds depends on it and on the order in which they come).",
+            "Our trace has Salus's workloads with durations from a log-normal of the published mean. We chose its "
+            "spread and the order of the jobs so that the averages of SRTF and FIFO can match the published ones "
+            "(simulation/workloads.py). We did not use those of PACK and FAIR.",
+            "Our SRTF, FAIR and FIFO run on a single lane, and SRTF may suspend a job to host memory; theirs cannot.",
+            "Iterations shorter than 20 ms run several at a time. Our speech network runs at the batch sizes at which "
+            "it needs the published memory.",
+            "PACK gains what a trial leaves idle on the device. Our estimates of superres and resnet50 fill the "
+            "device; their programs wait for input and for the framework.",
+            "Our inference instances need little besides their weights, since PyTorch frees tensors after their "
+            "last use. So we run them again with the published bytes. Only sums are published; how we spread them, and "
+            "the order of arrivals, decide how many instances MPS holds.",
         ),
         figures={
             "salus-100-jobs.png": partial(
@@ -187,7 +188,7 @@ def _jobs_table(ours: dict[str, tuple[float, float, float, float]]) -> Table:
         Column("queue", "queue_minutes", minutes),
         Column("completion", "completion_minutes", minutes),
         Column("p95", "completion_p95_minutes", minutes),
-        Column("FIFO's completion over it", "completion_gain", times),
+        Column("FIFO's completion over it", "completion_gain", format_times),
     )
     rows = [(name, *found, fifo[2] / found[2]) for name, found in ours.items()]
     return Table("hundred_jobs", "100 jobs, minutes", columns, rows)
@@ -197,8 +198,8 @@ def _tuning_table(tuning: dict[str, list[Row]]) -> Table:
     columns = (
         Column("trials", "trials", left=True),
         *(Column(f"{row.policy}, s", row.policy, "{:.1f}".format) for row in next(iter(tuning.values()))),
-        Column("pack's gain", "pack_gain", times),
-        Column("neaptide's gain", "neaptide_gain", times),
+        Column("pack's gain", "pack_gain", format_times),
+        Column("neaptide's gain", "neaptide_gain", format_times),
     )
     rows = []
     for name, found in tuning.items():
@@ -219,7 +220,7 @@ def _goals(
     done = [row.metrics.finished for row in rows]
     return [
         Goal("every job ends under every policy", ", ".join(f"{a} of {b}" for a, b in done), len(set(done)) == 1),
-        Goal("SRTF's average completion at least 3x better than FIFO's", times(gain), gain >= 3),
+        Goal("SRTF's average completion at least 3x better than FIFO's", format_times(gain), gain >= 3),
         Goal("PACK has the best makespan of the four", f"{best}, {ours[best][0]:.1f} min", best == "salus-pack"),
         Goal(
             "neaptide at least as good as the best of the four, in makespan and in average completion",

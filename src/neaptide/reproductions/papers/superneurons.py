@@ -1,4 +1,4 @@
-"""SuperNeurons (PPoPP'18): AlexNet's memory technique by technique, and how large a network 12 GB can train."""
+"""SuperNeurons (PPoPP'18): AlexNet's memory technique by technique, and the largest networks that train in 12 GB."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEVICE = "K40-12GB"
 BATCH = 200
 PLENTY = 1 << 40
 GROWN_BY = ("superneurons", "vdnn")
-# published, ours must be; in MB of 2^20 bytes, and re-runs
+# name, way to recompute, published figure, our peak in MB of 2^20 bytes, our re-runs
 GOLDEN = (
     ("baseline", None, "2189.437", 2189.437, 0),
     ("liveness", None, "1489.355", 1489.355, 0),
@@ -94,18 +94,18 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
             Goal("AlexNet's memory exact, technique by technique", "yes" if exact else "no", exact),
             Goal("every network grows", f"{grown:.1f}x at least", grown > 1),
         ),
-        reported=("The largest batches and depths are the paper's as recalled, not re-checked.",),
+        reported=("The largest batches and depths are recalled from the paper, not re-checked.",),
         unknown=("What the device held beside the tensor pool, and which convolution workspaces were taken.",),
         differs=(
-            "1132.155 is printed; with the paper's own rules the sum is 1132.056, at the backward of pool2.",
-            "Ours have no workspaces and an idle host link, so that batches come out larger for ResNets; VGG-16's "
-            "largest layer bounds it. InceptionV4 is not built layer by layer.",
+            "The paper prints 1132.155; its own rules give 1132.056, at the backward op of pool2.",
+            "Our networks have no workspaces and an idle host link, so batches of ResNets are larger; VGG-16's "
+            "largest layer limits its batch. InceptionV4 is not built layer by layer.",
         ),
     )
 
 
 def _golden(laboratory: Laboratory) -> list[tuple[str, str, float, int, float, int]]:
-    # The paper's figures know no time: a copy is there when it is asked for.
+    # The paper's figures ignore time: a copy arrives when it is needed.
     device = replace(laboratory.device, link_bandwidth=1e15)
     everything = network_trace(alexnet(BATCH), device)
     live = apply(everything, liveness.plan(everything, PLENTY, device), device)

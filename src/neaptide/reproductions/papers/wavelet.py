@@ -8,16 +8,16 @@ from statistics import mean
 
 from neaptide.core.units import format_bytes
 from neaptide.reporting.figures.bars import Bars, save_bars
+from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory
 from neaptide.reproductions.pairs import ROUNDS, Member, PairResult, run_pair
-from neaptide.reproductions.papers.zico import LADDERS
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent, times
+from neaptide.reproductions.papers.zico import LADDERS, NOISE
+from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent
 
 DEVICE = "V100-16GB"
 POLICIES = ("temporal", "ticktock", "zico", "neaptide")
 UTILISATIONS = (30, 50, 80)  # per cent
-NOISE = 0.005
 
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
@@ -47,25 +47,29 @@ def _report(laboratory: Laboratory, pairs: Sequence[PairResult]) -> Reproduction
         paper="Wavelet (MLSys 2021)",
         device=laboratory.device.name,
         setting=(
-            f"Two replicas that train for as long as {ROUNDS} iterations of each take in turns; throughput over that "
-            "of turns. Budget: all that persists and one and a half tides.",
+            f"Two replicas train for as long as {ROUNDS} iterations of each take in turns; throughput is relative to "
+            "turns. Budget: both persistent bytes and one and a half times the ephemeral bytes.",
         ),
         tables=(_table(pairs),),
         beside=(
-            Beside("tick-tock over one job at a time, average", "1.4x", times(mean(gains))),
-            Beside("tick-tock over one job at a time, best", "1.88x", times(max(gains))),
+            Beside("tick-tock over one job at a time, average", "1.4x", format_times(mean(gains))),
+            Beside("tick-tock over one job at a time, best", "1.88x", format_times(max(gains))),
         ),
         goals=(
             Goal("neaptide at least as fast as tick-tock on every pair", f"{worst:.3f} ({where})", worst >= 1 - NOISE),
-            Goal("tick-tock never slower than turns", times(min(gains)), min(gains) >= 1 - NOISE),
-            Goal("more gain where utilisation is lower", f"{times(low)} below 60%, {times(high)} above", low > high),
+            Goal("tick-tock never slower than turns", format_times(min(gains)), min(gains) >= 1 - NOISE),
+            Goal(
+                "more gain where utilisation is lower",
+                f"{format_times(low)} below 60%, {format_times(high)} above",
+                low > high,
+            ),
         ),
-        reported=("1.4x on average and 1.88x at best are read in a public source, for one machine of several GPUs.",),
-        unknown=("The networks and batch sizes behind these two figures, and how full their GPUs were.",),
+        reported=("A public source gives 1.4x on average and 1.88x at best, for one machine with several GPUs.",),
+        unknown=("The networks and batch sizes behind these two figures, and the utilisation of the GPUs.",),
         differs=(
             "Their replicas are two waves of one data-parallel job, which also share its gradients; ours are two jobs "
-            "on one GPU. The average depends on how full the chosen networks leave the device.",
-            "Here ticktock is held to the budget like every other policy.",
+            "on one GPU. The average depends on how much of the device the chosen networks leave free.",
+            "Here ticktock must keep the budget, like every other policy.",
         ),
         figures={
             "wavelet.png": partial(
@@ -89,7 +93,7 @@ def _table(pairs: Sequence[PairResult]) -> Table:
         Column("utilisation", "utilisation", percent),
         Column("budget", "budget_bytes", format_bytes),
         Column("of\npeaks", "budget_share", percent),
-        *(Column(name, name, times) for name in POLICIES),
+        *(Column(name, name, format_times) for name in POLICIES),
     )
     rows = [
         (

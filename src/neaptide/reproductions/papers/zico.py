@@ -1,4 +1,4 @@
-"""Zico's evaluation (ATC'21): pairs of training jobs, identical and not, and one pair under 11 GB over time."""
+"""Zico's evaluation (ATC'21): identical and other pairs of training jobs, and one pair under 11 GB over time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from statistics import mean
 from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.figures.shared_memory import save_shared_memory
+from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory
 from neaptide.reproductions.pairs import ROUNDS, Member, PairResult, run_pair
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent, times
+from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent
 
 DEVICE = "V100-16GB"
 POLICIES = ("temporal", "spatial-paged", "ticktock", "zico", "neaptide")
-# The batch sizes to choose from, for each of the paper's networks.
+# For each of the paper's networks, the batch sizes to choose from.
 LADDERS: dict[str, tuple[str, tuple[int, ...]]] = {
     "NN": ("nasnet-mobile", (4, 8, 16, 24, 32, 48, 64, 96, 128)),
     "RN": ("resnet110", (16, 32, 64, 128, 256, 512)),
@@ -25,7 +26,7 @@ LADDERS: dict[str, tuple[str, tuple[int, ...]]] = {
     "BT": ("bert-base", (4, 8, 12, 16, 24, 32)),
     "RH": ("rhn", (20, 64, 128, 256, 512)),
 }
-# The seed's eleven pairs, with the GPU utilisation of each job in per cent.
+# The paper's eleven pairs, with the GPU utilisation of each job in per cent.
 PAIRS = (
     ("GT", 90, "RH", 60),
     ("RH", 90, "GT", 35),
@@ -41,8 +42,8 @@ PAIRS = (
 )
 IDENTICAL = (50, 80)  # per cent, for each network
 EXAMPLE_BUDGET = parse_bytes("11GB")
-EXAMPLE = (Member("NN", "nasnet-mobile", 96), Member("RN", "resnet110", 768))  # 13 GB as a sum of peaks
-NOISE = 0.005  # what two runs may differ by because they end inside iterations
+EXAMPLE = (Member("NN", "nasnet-mobile", 96), Member("RN", "resnet110", 768))  # their peaks sum to 13 GB
+NOISE = 0.005  # two runs may differ by this share, because they end inside iterations
 
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
@@ -88,10 +89,10 @@ def _report(
         paper="Zico (USENIX ATC 2021)",
         device=laboratory.device.name,
         setting=(
-            f"Two jobs that train for as long as {ROUNDS} iterations of each take in turns. Throughput is work per "
-            "time between whole iterations, over that of temporal sharing.",
-            "Budget: half-way between what turns need (all that persists and the larger tide) and what both need at "
-            "once (both tides); at most the device. Spatial gets the same memory and pages what is over it.",
+            f"Two jobs train for as long as {ROUNDS} iterations of each take in turns. Throughput is work per time "
+            "between whole iterations, relative to temporal sharing.",
+            "Budget: half-way between the memory that turns need (both persistent bytes and the larger ephemeral "
+            "bytes) and the sum of peaks; at most the device. Spatial gets the same memory and pages the excess.",
         ),
         tables=(
             _table("identical", "Identical pairs", identical),
@@ -99,24 +100,26 @@ def _report(
             _table("example", "NASNet + ResNet-110 under 11 GB", [example]),
         ),
         beside=(
-            Beside("zico over temporal, best pair", "up to 1.6x", times(max(gains))),
-            Beside("zico over temporal, mean of the eleven pairs", "not given as a number", times(mean(gains[:11]))),
-            Beside("zico over spatial (MPS, paged), best pair", "up to 8.3x", times(max(paged))),
+            Beside("zico over temporal, best pair", "up to 1.6x", format_times(max(gains))),
+            Beside(
+                "zico over temporal, mean of the eleven pairs", "not given as a number", format_times(mean(gains[:11]))
+            ),
+            Beside("zico over spatial (MPS, paged), best pair", "up to 8.3x", format_times(max(paged))),
         ),
         goals=_goals(different, identical, example),
         reported=(
             "Up to 8.3x over other sharing approaches and up to 1.6x over temporal are recalled from the paper, not "
-            "re-checked. The pairs, their utilisations, the devices and the baselines are stated.",
+            "re-checked. The paper states the pairs, their utilisations, the devices and the baselines.",
         ),
         unknown=(
-            "The height of every bar, the batch sizes, the memory budgets but one, which NASNet, the cap on kernels in "
+            "The height of every bar, the batch sizes, all memory budgets but one, which NASNet, the cap on kernels in "
             "flight, and what Zico does when a prediction fails.",
         ),
         differs=(
-            "Utilisation here is the mean share of the SMs that kernels fill, idle time included; the paper's measure "
-            "is not said. Where no batch size reaches the paper's figure the nearest is taken and printed.",
-            "Their jobs run in TensorFlow 1.13 on the device, ours are estimates of PyTorch programs in virtual time. "
-            "NASNet is the mobile one (it fits a GPU twice), BERT the base one.",
+            "Utilisation here is the mean share of the SMs that kernels fill, idle time included; the paper does not "
+            "define its measure. If no batch size reaches the paper's figure, the nearest is taken and printed.",
+            "Their jobs run in TensorFlow 1.13 on the device; ours are estimates of PyTorch programs in virtual time. "
+            "NASNet is the mobile variant (a GPU holds it twice), BERT the base one.",
             "How much kernels slow each other down follows docs/fidelity.md, which was fitted to other programs.",
         ),
         figures={
@@ -150,7 +153,7 @@ def _table(key: str, title: str, pairs: Sequence[PairResult], labels: Sequence[s
         Column("utili-\nsation", "utilisation", lambda uses: "+".join(map(percent, uses))),
         Column("budget", "budget_bytes", format_bytes),
         Column("of\npeaks", "budget_share", percent),
-        *(Column(name.replace("-", "-\n"), name, times) for name in POLICIES),
+        *(Column(name.replace("-", "-\n"), name, format_times) for name in POLICIES),
         Column("", "zico_least"),
     )
     rows = [
@@ -161,7 +164,7 @@ def _table(key: str, title: str, pairs: Sequence[PairResult], labels: Sequence[s
             pair.budget_bytes,
             pair.budget_bytes / pair.peaks_bytes,
             *(pair.throughput(name) for name in POLICIES),
-            min(pair.progress["zico"]),  # how far the slower of the two got, against alone
+            min(pair.progress["zico"]),  # progress of the slower job, relative to running alone
         )
         for index, pair in enumerate(pairs)
     ]
@@ -180,7 +183,7 @@ def _goals(different: Sequence[PairResult], identical: Sequence[PairResult], exa
         _least("neaptide at least as fast as zico on every pair", everything, "neaptide", "zico"),
         Goal(
             "zico gains more where utilisation is lower (the emptier half of the eleven pairs against the fuller)",
-            f"{times(low)} against {times(high)}",
+            f"{format_times(low)} against {format_times(high)}",
             low > high,
         ),
     ]
