@@ -43,7 +43,7 @@ def test_the_numbers() -> None:
     assert "ephemeral 157 B comes and goes within an iteration" in lines
     assert "peak 257 B at 3.02 ms in aten.mm of layer" in lines
     assert "step time 8.02 ms 499 samples/s" in lines
-    assert "light ops 12.5% of the device time; they leave room for other jobs" in lines
+    assert "light ops 25.0% of the device time; they leave room for other jobs" in lines
     assert "ops 4 forward 2, backward 1, optimizer 1" in lines
 
 
