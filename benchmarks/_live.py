@@ -15,12 +15,13 @@ from time import monotonic, monotonic_ns, sleep
 
 from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import decode
+from neaptide.devices import default_kind
 from neaptide.devices.board import Board
 from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.lock import running_pid
 from neaptide.live.protocol.messages import JobStatus, Status, StatusRequest
 from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.launching import JobCommand, environment_of
 from neaptide.live.runs.starting import start_daemon, stop_daemon
 
 _ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
@@ -50,7 +51,7 @@ def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tu
     with tempfile.TemporaryDirectory(prefix="npt-") as name:
         folder = Path(name)
         paths = RuntimePaths(folder / "run")
-        start_daemon(paths, policy, _UNLIMITED, os.cpu_count() or 1)
+        start_daemon(paths, policy, _UNLIMITED)
         try:
             with _jobs(loads, paths, folder, True) as processes:
                 _all_measured(paths, len(loads), processes)
@@ -136,7 +137,7 @@ def together(loads: Sequence[Load], policy: str, budget_bytes: int | None) -> It
     with tempfile.TemporaryDirectory(prefix="npt-") as name:
         folder = Path(name)
         paths = RuntimePaths(folder / "run")
-        start_daemon(paths, policy, budget_bytes or _UNLIMITED, os.cpu_count() or 1)
+        start_daemon(paths, policy, budget_bytes or _UNLIMITED)
         try:
             with _jobs(loads, paths, folder, False) as processes:
                 needs_bytes = [job.needs_bytes for job in _all_measured(paths, len(loads), processes)]
@@ -166,7 +167,8 @@ def _jobs(
         words = [load.network, str(load.batch), "yes" if load.varies else "no"]
         words += [str(folder), f"job{index}", "yes" if logged else "no"]
         command = JobCommand(name=f"job{index}", command=(sys.executable, "-m", "benchmarks._live_job", *words))
-        environment = environment_of(command, DeviceSettings(sms=load.sms, cuda_as_soft=False), paths)
+        settings = default_kind().settings_type(sms=load.sms, cuda_as_soft=False)
+        environment = environment_of(command, settings, paths)
         with (folder / f"job{index}.log").open("wb") as output:
             processes.append(
                 subprocess.Popen(command.command, cwd=_ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)

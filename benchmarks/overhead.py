@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,9 @@ from statistics import median
 
 from benchmarks._training import Network, Trainer, rate_of
 
+from neaptide.devices import default_kind
 from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.launching import JobCommand, environment_of
 from neaptide.live.runs.starting import start_daemon, stop_daemon
 from neaptide.reporting.terminal.bench import Figure
 
@@ -35,10 +35,10 @@ def figures() -> Iterator[Figure]:
 def _pair(network: Network) -> list[tuple[float, float]]:
     with tempfile.TemporaryDirectory(prefix="npt-") as folder:
         paths = RuntimePaths(Path(folder) / "run")
-        start_daemon(paths, "neaptide", 8 << 30, os.cpu_count() or 1)
+        start_daemon(paths, "neaptide", 8 << 30)
         try:
             job = JobCommand(name="job", command=())
-            under_daemon = environment_of(job, DeviceSettings(cuda_as_soft=False), paths)
+            under_daemon = environment_of(job, default_kind().settings_type(cuda_as_soft=False), paths)
             with Trainer("soft", network) as plain, Trainer("soft", network, **under_daemon) as under:
                 rate_of([under], MEASURED_SECONDS)
                 return [_round(plain, under, index) for index in range(ROUNDS)]

@@ -11,11 +11,13 @@ from functools import cache
 from pathlib import Path
 
 from daemons import DaemonThread, until
-from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.devices import default_kind
+from neaptide.live.runs.launching import JobCommand, environment_of
 from real_job import PAUSE
 
 PROGRAM = Path(__file__).parent / "real_job.py"
 SECONDS = 120.0
+ONE_SM = default_kind().settings_type(sms=1)
 BINDS = 0.65  # of what the jobs would hold side by side
 
 
@@ -55,9 +57,8 @@ class RealDaemon(DaemonThread):
     def begin(self, name: str, arguments: tuple[str, ...], pauses: bool = False) -> subprocess.Popen[str]:
         """Start a job; one that pauses waits for `go_on` once it was measured."""
         command = (sys.executable, str(PROGRAM), *arguments)
-        device = DeviceSettings(sms=1)
         inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        environment = environment_of(JobCommand(name=name, command=command), device, self.paths, inherited)
+        environment = environment_of(JobCommand(name=name, command=command), ONE_SM, self.paths, inherited)
         told = subprocess.PIPE if pauses else subprocess.DEVNULL
         process = subprocess.Popen(command, env=environment, stdin=told, stdout=subprocess.PIPE, text=True)
         self.processes.append(process)

@@ -118,7 +118,7 @@ def test_a_command_has_the_terminal_to_itself_and_its_own_exit_code(neaptide: Co
 
 
 def test_a_command_joins_the_daemon_that_runs_and_leaves_it_there(neaptide: Command) -> None:
-    start_daemon(neaptide.paths, "temporal", 64 << 20, 1)
+    start_daemon(neaptide.paths, "temporal", 64 << 20)
     program = "import os; print(os.environ['NEAPTIDE_SOCKET'])"
     assert neaptide("run", "python", "-c", program) == (0, f"{neaptide.paths.socket}\n", "")
     assert running_pid(neaptide.paths) is not None

@@ -33,8 +33,8 @@ from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.trace import Trace
-from neaptide.devices import local_device
 from neaptide.devices.interface import LocalDevice
+from neaptide.devices.local import local_device
 
 # The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
 SETTLING, CLOSING = 1, 1

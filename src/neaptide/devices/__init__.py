@@ -1,6 +1,7 @@
 """Devices that jobs share. Each is one folder with a `kind.py`; `interface` says what a device must do.
 
-Everything above imports this package, `devices.interface` and `devices.board`, and no device.
+Everything above imports this package, `devices.interface`, `devices.board` and `devices.local`, and no device. Of these
+only `devices.local` needs torch.
 
 NEAPTIDE_DEVICE names the device to use: a kind and an index such as `soft:0`, or the path of a `kind.py` of one's own,
 which sets `KIND` to a DeviceKind.
@@ -14,15 +15,12 @@ from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from neaptide.core.registry import Registry
-from neaptide.devices.interface import DeviceKind, DeviceName, LocalDevice
-
-if TYPE_CHECKING:
-    import torch
+from neaptide.devices.interface import DeviceKind, DeviceName
 
 _HERE = Path(__file__).parent
+DEFAULT_DEVICE = DeviceName("soft")
 
 
 def _builtin(name: str) -> DeviceKind:
@@ -40,8 +38,9 @@ def find_kind(name_or_path: str) -> DeviceKind:
 
 
 def chosen_device() -> DeviceName:
-    """The device that NEAPTIDE_DEVICE names, or the first software GPU. Changes nothing."""
-    return parse_device(os.environ.get("NEAPTIDE_DEVICE") or "soft")
+    """The device that NEAPTIDE_DEVICE names, or the default one. Changes nothing."""
+    named = os.environ.get("NEAPTIDE_DEVICE")
+    return parse_device(named) if named else DEFAULT_DEVICE
 
 
 def default_kind() -> DeviceKind:
@@ -52,9 +51,9 @@ def default_kind() -> DeviceKind:
 def parse_device(text: str) -> DeviceName:
     """A device from `kind:index` or `kind`, where the kind is a name or the path of a `kind.py`."""
     kind, colon, index = text.rpartition(":")
-    if colon and index.isdecimal():
-        return DeviceName(kind, int(index))
-    return DeviceName(text)
+    if not colon or not index.isdecimal():
+        kind, index = text, "0"
+    return DeviceName(str(Path(kind).absolute()) if kind.endswith(".py") else kind, int(index))
 
 
 @cache
@@ -85,24 +84,3 @@ def _load(path: Path, module_name: str) -> DeviceKind:
     if kind is None:
         raise ValueError(f"{path}: a device file sets KIND to its DeviceKind, and this one does not")
     return kind
-
-
-def local_device(device: torch.device) -> LocalDevice | None:
-    """The device of this process that torch knows by this name, if it is one of neaptide's. Changes nothing."""
-    import torch
-
-    if device.type in ("cpu", "meta"):
-        return None
-    found: LocalDevice | None = getattr(torch.get_device_module(device), "neaptide_device", None)
-    return found
-
-
-def pick_device() -> torch.device:
-    """The device to run jobs on: this machine's GPU, or the software GPU where there is none, which this starts."""
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    import neaptide.devices.soft  # noqa: F401 - makes the device
-
-    return torch.device("soft")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
-from neaptide.core.control.policy import Need
+from neaptide.core.control.need import Need
 from neaptide.devices.board import Board
 
 
@@ -21,8 +21,14 @@ from neaptide.devices.board import Board
 class DeviceName:
     """One device of a machine: its kind and its index among the devices of that kind."""
 
-    kind: str
+    kind: str  # its name, or the path of its kind.py
     index: int = 0
+
+    @property
+    def folder(self) -> str:
+        """A name for the folder of its daemon."""
+        name = Path(self.kind).parent.name if self.kind.endswith(".py") else self.kind
+        return f"{name}-{self.index}"
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}"
@@ -32,10 +38,20 @@ class DeviceName:
 class DeviceSettings:
     """What a user may choose about a device; each kind has a subclass for jobs and one for the board.
 
-    Every field has a default, and a line of documentation below it. It becomes a flag of a command, with that line as
-    its help, and a key of the `[device]` table. `__post_init__` raises ValueError for a value that the device cannot
-    have, in one line that begins with the field's name.
+    Every field is a `setting`; None leaves it to the device. It becomes a flag of a command and a key of the `[device]`
+    table. `__post_init__` raises ValueError for a value that the device cannot have, in one line that begins with the
+    field's name.
     """
+
+    def or_else(self, other: Self) -> Self:
+        """These settings, with the other's where these leave it to the device."""
+        names = [each.name for each in fields(self)]
+        return replace(self, **{name: getattr(other, name) for name in names if getattr(self, name) is None})
+
+
+def setting(help_text: str) -> Any:
+    """A field of DeviceSettings, with the help of its flag."""
+    return field(default=None, metadata={"help": help_text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +101,7 @@ class KernelLog(Protocol):
 
 
 class LocalDevice(Protocol):
-    """A device of this process, whether or not the process is a job. `devices.local_device` finds it."""
+    """A device of this process, whether or not the process is a job. `devices.local` finds it."""
 
     spec_name: str  # of the device in `core.device`'s catalogue
     sms: int

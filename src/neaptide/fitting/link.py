@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 
 from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
-from neaptide.devices import local_device
+from neaptide.devices.local import local_device
 from neaptide.planning.executor.run.copying import Copier
 
 _BYTES = 16 << 20

@@ -65,7 +65,7 @@ def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_pr
     """Estimate a model of the zoo for a device, or without one measure it here."""
     from neaptide import models
     from neaptide.capture import estimated, measured
-    from neaptide.devices import pick_device
+    from neaptide.devices.local import pick_device
 
     scale = options.scale or "paper"
     batch = models.recipe(name, scale).batch if options.batch is None else options.batch

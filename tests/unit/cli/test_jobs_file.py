@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.cli.jobs_file import JobsFile, command_of, load_jobs, name_of, parse_jobs
+from neaptide.cli.running.jobs_file import JobsFile, command_of, load_jobs, name_of, parse_jobs
 from neaptide.core.units import GIB
+from neaptide.devices import default_kind
 
 MINIMAL = "[[job]]\ncommand = 'python train.py'\n"
 
@@ -38,7 +39,7 @@ def test_a_file_that_says_everything(tmp_path: Path) -> None:
     )
     assert (given.name, given.budget_bytes) == ("jobs", 2 * GIB)
     assert given.policy == str(tmp_path / "mine.py")
-    assert (given.device.sms, given.device.wait_seconds, given.device.cuda_as_soft) == (1, 0.1, False)
+    assert given.device == default_kind().settings_type(sms=1, wait="100ms", cuda_as_soft=False)
     (job,) = given.jobs
     assert (job.name, job.kind) == ("first", "inference")
     assert (job.priority, job.deadline_seconds, job.iterations) == (2, 0.05, 100)
@@ -93,6 +94,8 @@ def test_a_job_without_a_name_is_called_as_its_script(command: tuple[str, ...], 
         (f"{MINIMAL}name = '../x'", "jobs.toml, line 3, job ../x: '../x' is no name for a job"),
         (f"{MINIMAL}{MINIMAL}", "jobs.toml, line 3: 2 jobs are called 'train'; give each its own name"),
         (f"[device]\nsms = 0\n{MINIMAL}", "jobs.toml, line 2, device: sms must be at least 1, not 0"),
+        (f"[device]\nsms = 1\nwait = 'soon'\n{MINIMAL}", "jobs.toml, line 3, device: wait: 'soon' is not a duration"),
+        (f"[device]\nsms = 'one'\n{MINIMAL}", "jobs.toml, line 2, device: sms: expected int, got str"),
         (f"[device]\nwiat = 0\n{MINIMAL}", "jobs.toml, line 2, device: unknown key 'wiat'; did you mean wait?"),
     ],
 )

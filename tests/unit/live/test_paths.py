@@ -20,6 +20,14 @@ def test_the_variable_comes_before_the_users_runtime_directory_and_tmp(monkeypat
     assert runtime_paths().socket == Path("/somewhere/daemon.sock")
 
 
+def test_every_device_but_the_default_one_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEAPTIDE_RUNTIME", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    for device, folder in (("soft:0", ""), ("soft:1", "soft-1"), ("/x/mine/kind.py:2", "mine-2")):
+        monkeypatch.setenv("NEAPTIDE_DEVICE", device)
+        assert runtime_paths().folder == Path("/run/user/7/neaptide") / folder
+
+
 def test_it_is_made_for_nobody_else_and_closed_if_it_was_open(tmp_path: Path) -> None:
     prepare(RuntimePaths(tmp_path / "new"))
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700

@@ -25,6 +25,7 @@ from outcomes import ENTRIES, MS, job
 BEGAN_NS = 1_000 * MS
 RECORD = RunRecord(
     policy="neaptide",
+    device="soft",
     budget_bytes=5 * GIB,
     began_ns=BEGAN_NS,
     results=(

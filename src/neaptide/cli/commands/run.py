@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-JOB_FAILED, INTERRUPTED = 1, 130
-RUNS = Path("neaptide-runs")
+from neaptide.cli.device_flags import flags_of
+from neaptide.devices import default_kind
+from neaptide.devices.interface import DeviceSettings
+
+if TYPE_CHECKING:
+    _Settings = DeviceSettings
+else:
+    _Settings = flags_of(default_kind().settings_type)
+_NO_SETTINGS: DeviceSettings = default_kind().settings_type()
 
 
 def run(
@@ -21,9 +28,6 @@ def run(
         Path | None, Parameter(name=["--output", "-o"], help="Folder for the jobs' output, the log and the report.")
     ] = None,
     private: Annotated[bool, Parameter(help="Leave a running daemon alone and use one of this run's own.")] = False,
-    wait: Annotated[
-        str | None, Parameter(help="How long a job waits for memory before it fails. Default: as long as it takes.")
-    ] = None,
     name: Annotated[str | None, Parameter(help="A command's name in tables. Default: its script's.")] = None,
     kind: Annotated[
         Literal["training", "inference"] | None, Parameter(help="What a command does. Default: training.")
@@ -31,35 +35,28 @@ def run(
     priority: Annotated[int | None, Parameter(help="A command's priority; larger goes first. Default: 0.")] = None,
     slo: Annotated[str | None, Parameter(help="The time for one batch of an inference command, such as 50ms.")] = None,
     iterations: Annotated[int | None, Parameter(help="How many iterations a command does, if it is known.")] = None,
-    cuda_as_soft: Annotated[
-        bool | None,
-        Parameter(
-            help="Where there is no GPU, give the software GPU to who asks for cuda, as is the default.",
-            negative="--no-cuda-as-soft",
-        ),
-    ] = None,
+    device: _Settings = _NO_SETTINGS,
 ) -> int:
     """Run jobs so that they share the device under one budget."""
     if target is None:
         raise ValueError("name a TOML file of jobs, or write a command: neaptide run -- python train.py")
-    from neaptide.cli.daemon_for_run import DaemonRequest
-    from neaptide.cli.jobs_file import budget_of, deadline_of, seconds_of
+    from neaptide.cli.running.daemon_for_run import DaemonRequest
+    from neaptide.cli.running.jobs_file import budget_of, deadline_of
 
     wanted = DaemonRequest(policy=policy, budget_bytes=None if budget is None else budget_of(budget), private=private)
-    wait_seconds = None if wait is None else seconds_of(wait)
     if target.endswith(".toml"):
-        from neaptide.cli.run_file import run_file
+        from neaptide.cli.running.run_file import run_file
 
         of_a_command = {"name": name, "kind": kind, "priority": priority, "slo": slo, "iterations": iterations}
         if given := [f"--{key}" for key, value in of_a_command.items() if value is not None]:
             raise ValueError(f"{' and '.join(given)} can only be said of a command; write it into {target}")
         if arguments:
             raise ValueError(f"{target} is a file of jobs and takes no arguments, but {arguments[0]!r} follows it")
-        return run_file(Path(target), wanted, wait_seconds, cuda_as_soft, output)
+        return run_file(Path(target), wanted, device, output)
 
-    from neaptide.cli.jobs_file import checked_name, command_of, name_of
-    from neaptide.cli.run_command import run_command
-    from neaptide.live.runs.launching import DeviceSettings, JobCommand
+    from neaptide.cli.running.jobs_file import checked_name, command_of, name_of
+    from neaptide.cli.running.run_command import run_command
+    from neaptide.live.runs.launching import JobCommand
 
     if output is not None:
         raise ValueError("--output is for a file of jobs; what a command prints is printed here")
@@ -75,7 +72,6 @@ def run(
         deadline_seconds=None if slo is None else deadline_of(slo),
         iterations=iterations,
     )
-    device = DeviceSettings(wait_seconds=wait_seconds, cuda_as_soft=cuda_as_soft is not False)
     return run_command(job, device, wanted)
 
 

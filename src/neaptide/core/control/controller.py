@@ -11,7 +11,7 @@ from neaptide.core.control.engine import Engine
 from neaptide.core.control.events import Event
 from neaptide.core.control.job import Job
 from neaptide.core.control.ledger import Ledger
-from neaptide.core.control.policy import Policy
+from neaptide.core.control.policy import Need, Policy
 
 
 class Decided(msgspec.Struct, frozen=True, tag_field="log", tag="decided"):
@@ -43,10 +43,9 @@ class Controller:
         engine: Engine,
         note: Callable[[Entry], None],
     ) -> None:
-        missing = policy.needs - engine.supplies
-        if missing:
-            wanted = ", ".join(sorted(need.value for need in missing))
-            raise ValueError(f"policy {policy.name} needs what this engine cannot supply: {wanted}")
+        needs = policy.needs | {Need.PAGING} if policy.oversubscribes else policy.needs
+        if missing := ", ".join(sorted(need.value for need in needs - engine.supplies)):
+            raise ValueError(f"policy {policy.name} needs what this device cannot supply: {missing}")
         self.ledger = Ledger(jobs, budget_bytes, policy.oversubscribes)
         self._policy = policy
         self._engine = engine

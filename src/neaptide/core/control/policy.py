@@ -8,24 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from enum import Enum
 from typing import ClassVar
 
 from neaptide.core.control.actions import Action
+from neaptide.core.control.need import Need as Need
 from neaptide.core.control.view import View
-
-
-class Need(Enum):
-    """What a policy reads that not every engine or job can supply."""
-
-    CURVE = "curve"  # a job's memory over its iteration
-    PROGRESS = "progress"  # where the device is in a running iteration
-    ITERATION_TIME = "iteration time"  # alone
-    REMAINING = "remaining iterations"
-    DEADLINE = "deadline"  # of inference requests
-    PHASES = "phases"  # an event when the forward pass ends
-    GATE = "gate"  # heavy ops can be held back
-    SUSPEND = "suspend"  # a job's bytes can be moved to the host
 
 
 class Policy(ABC):

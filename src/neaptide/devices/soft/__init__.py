@@ -22,7 +22,7 @@ rename_privateuse1_backend("soft")
 torch._register_device_module("soft", face)  # type: ignore[no-untyped-call]
 generate_methods_for_privateuse1_backend()
 atexit.register(native.stop)
-face.neaptide_device = SoftDevice()  # type: ignore[attr-defined] # devices.local_device finds it
+face.neaptide_device = SoftDevice()  # type: ignore[attr-defined] # devices.local finds it
 
 place_apart()
 keep_parameters()

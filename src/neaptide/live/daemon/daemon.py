@@ -12,11 +12,13 @@ from neaptide.core.control.log_format import Header, HeldMemory, Line, Seen
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
+from neaptide.devices import default_kind
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Request
 from neaptide.devices.board.board import process_state as board_process_state
+from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import Clock, Timers
-from neaptide.live.daemon.engine import CHUNK_BYTES, LiveEngine, ProcessStateOf
+from neaptide.live.daemon.engine import LiveEngine, ProcessStateOf
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.live.daemon.measuring import Measuring
 from neaptide.live.daemon.memory_history import MemoryHistory
@@ -61,9 +63,9 @@ class Daemon:
         clock: Clock,
         complain: Callable[[str], None],
         process_state: ProcessStateOf = board_process_state,
+        kind: DeviceKind | None = None,
     ) -> None:
-        if policy.oversubscribes:
-            raise ValueError(f"policy {policy.name} gives out more memory than there is, and this device cannot page")
+        self._kind = kind or default_kind()
         self._board = board
         self._policy = policy
         self._clock = clock
@@ -71,7 +73,7 @@ class Daemon:
         self._budget_bytes = budget_bytes
         self._granted_bytes = budget_bytes  # what the policy was told of it
         self._log = EventLog(paths.events, self._opening, complain)
-        self._engine = LiveEngine(board, clock, process_state, self._wake_at)
+        self._engine = LiveEngine(board, self._kind, clock, process_state, self._wake_at)
         self._controller = Controller((), budget_bytes, policy, self._engine, self._note)
         self._engine.ledger = self._controller.ledger
         self._measuring = Measuring(self._engine)
@@ -192,8 +194,8 @@ class Daemon:
     # --- the budget
 
     def _set_budget(self, caller: Caller, budget_bytes: int) -> None:
-        if budget_bytes < CHUNK_BYTES:
-            least = format_bytes(CHUNK_BYTES)
+        if budget_bytes < self._kind.chunk_bytes:
+            least = format_bytes(self._kind.chunk_bytes)
             caller.say(
                 say.Problem(f"a budget of {format_bytes(budget_bytes)} is too small; at least {least} is needed")
             )
@@ -283,7 +285,7 @@ class Daemon:
             scenario="live",
             policy=self._policy.name,
             seed=0,
-            device="soft",
+            device=self._kind.name,
             budget_bytes=self._granted_bytes,
             end_ns=0,
             jobs=(),

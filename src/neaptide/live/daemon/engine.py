@@ -18,13 +18,13 @@ from neaptide.core.control.policy import Need
 from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
 from neaptide.devices.board.figures import ProcessState
+from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.clock import Clock
 from neaptide.live.daemon.host_moves import HostMoves
 from neaptide.live.protocol.messages import IterationEnded
 
 # Memory is leased in chunks, and between the blocks in them are gaps: a ceiling is so much above what a job needs.
-CHUNK_BYTES = 2 << 20
 _SPARE_CHUNKS = 4
 _SPARE_SHARE = 8  # or an eighth
 
@@ -35,9 +35,15 @@ class LiveEngine:
     """Carries out what a policy decides on the processes of one board."""
 
     def __init__(
-        self, board: Board, clock: Clock, process_state: ProcessStateOf, wake_at: Callable[[int], None]
+        self,
+        board: Board,
+        kind: DeviceKind,
+        clock: Clock,
+        process_state: ProcessStateOf,
+        wake_at: Callable[[int], None],
     ) -> None:
         self.board = board
+        self._kind = kind
         self.ledger: Ledger  # the controller's, from when there is one
         self.residents: dict[str, AttachedJob] = {}  # in the order of Hello
         self.residence = HostMoves(board, self.post, clock.now_ns)
@@ -53,7 +59,7 @@ class LiveEngine:
 
     @property
     def supplies(self) -> frozenset[Need]:
-        return frozenset(Need)
+        return self._kind.supplies
 
     @property
     def now_ns(self) -> int:
@@ -81,9 +87,9 @@ class LiveEngine:
                 self.permit(resident)
             case act.Admit():
                 if action.ceiling_bytes is not None:
-                    chunks = -(-action.ceiling_bytes // CHUNK_BYTES)
+                    chunks = -(-action.ceiling_bytes // self._kind.chunk_bytes)
                     chunks += max(_SPARE_CHUNKS, chunks // _SPARE_SHARE)
-                    self.board.set_ceiling(resident.slot, chunks * CHUNK_BYTES)
+                    self.board.set_ceiling(resident.slot, chunks * self._kind.chunk_bytes)
                 self.residence.come(resident, EvictionReason.QUEUE)
             case act.Suspend():
                 self.residence.leave(resident, EvictionReason.POLICY)

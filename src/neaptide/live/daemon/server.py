@@ -16,6 +16,7 @@ from time import localtime, strftime
 from neaptide.core.control.policy import Policy
 from neaptide.devices.board import Board
 from neaptide.devices.board.board import take_short_turns
+from neaptide.devices.interface import DeviceKind, DeviceSettings
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import LoopClock
 from neaptide.live.daemon.daemon import Daemon
@@ -140,18 +141,18 @@ class Server:
             connection.hang_up()
 
 
-def serve(paths: RuntimePaths, policy: Policy, budget_bytes: int, sms: int) -> int:
+def serve(paths: RuntimePaths, policy: Policy, budget_bytes: int, kind: DeviceKind, settings: DeviceSettings) -> int:
     """Run a daemon in this process until it is told to stop; its exit code. ValueError when one runs already."""
     prepare(paths)
     with DaemonLock(paths):
-        board = _board(paths, budget_bytes, sms)
+        board = _board(paths, budget_bytes, kind, settings)
         try:
-            return asyncio.run(_serve(paths, board, policy, budget_bytes))
+            return asyncio.run(_serve(paths, board, policy, budget_bytes, kind))
         finally:
             board.close()
 
 
-def _board(paths: RuntimePaths, budget_bytes: int, sms: int) -> Board:
+def _board(paths: RuntimePaths, budget_bytes: int, kind: DeviceKind, settings: DeviceSettings) -> Board:
     """The board: the one that jobs of an earlier daemon are still on, or a new one."""
     if paths.board.exists():
         board = Board.open(paths.board)
@@ -160,12 +161,12 @@ def _board(paths: RuntimePaths, budget_bytes: int, sms: int) -> Board:
             return board
         board.close()
         paths.board.unlink()
-    return Board.create(paths.board, budget_bytes, sms)
+    return kind.create_board(paths.board, budget_bytes, settings)
 
 
-async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int) -> int:
+async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int, kind: DeviceKind) -> int:
     loop = asyncio.get_running_loop()
-    async with listening(paths, board, policy, budget_bytes) as server:
+    async with listening(paths, board, policy, budget_bytes, kind) as server:
         for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
             loop.add_signal_handler(number, server.stop, code)
         take_short_turns()  # who waits for a permit should not wait for the daemon's turn on the processor
@@ -180,10 +181,12 @@ async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes
 
 
 @asynccontextmanager
-async def listening(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int) -> AsyncIterator[Server]:
+async def listening(
+    paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int, kind: DeviceKind | None = None
+) -> AsyncIterator[Server]:
     """A daemon that listens on the running loop while inside."""
     loop = asyncio.get_running_loop()
-    server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain), loop)
+    server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain, kind=kind), loop)
     before = os.umask(0o177)  # the socket is nobody else's from its first moment on
     try:
         listener = await loop.create_unix_server(lambda: SocketCaller(server), str(paths.socket))

@@ -7,6 +7,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from neaptide.devices import DEFAULT_DEVICE, chosen_device
+
 
 class RuntimeDirectoryError(ValueError):
     """The runtime directory cannot be used or trusted."""
@@ -44,12 +46,16 @@ class RuntimePaths:
 
 
 def runtime_paths() -> RuntimePaths:
-    """NEAPTIDE_RUNTIME, else `neaptide` in the user's runtime directory, else one under /tmp. Makes nothing."""
+    """NEAPTIDE_RUNTIME, else `neaptide` in the user's runtime directory, else a folder in /tmp. Makes nothing.
+
+    A device other than the default one has a folder of its own in the latter two, such as `neaptide/soft-1`.
+    """
     if named := os.environ.get("NEAPTIDE_RUNTIME"):
         return RuntimePaths(Path(named).absolute())
-    if base := os.environ.get("XDG_RUNTIME_DIR"):
-        return RuntimePaths(Path(base) / "neaptide")
-    return RuntimePaths(Path(f"/tmp/neaptide-{os.getuid()}"))
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(base) / "neaptide" if base else Path(f"/tmp/neaptide-{os.getuid()}")
+    device = chosen_device()
+    return RuntimePaths(folder if device == DEFAULT_DEVICE else folder / device.folder)
 
 
 def prepare(paths: RuntimePaths) -> None:

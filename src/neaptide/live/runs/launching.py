@@ -1,4 +1,4 @@
-"""A job's process: what it is to run, and the environment in which the client attaches to it by itself."""
+"""A job's process: its command, and the environment in which the client attaches to it by itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from neaptide.devices import chosen_device, default_kind
+from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.paths import RuntimePaths
 
 _BOOTSTRAP = Path(__file__).parents[1] / "job" / "bootstrap"
@@ -28,19 +30,10 @@ class JobCommand:
     iterations: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSettings:
-    """What jobs find of the software GPU; None leaves it as it is."""
-
-    sms: int | None = None  # most SMs that a kernel of one job uses
-    wait_seconds: float | None = None  # for memory that other jobs hold, before it is an out-of-memory error
-    cuda_as_soft: bool = True  # where there is no GPU, `cuda` means the software GPU
-
-
 def environment_of(
     job: JobCommand, device: DeviceSettings, paths: RuntimePaths, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The job's environment: what was inherited, its own variables, and what `live.attach` reads."""
+    """The job's environment: inherited variables, its own, and those that `live.job.attach` and the device read."""
     environment = {**inherited, **job.environment}
     search = [str(_BOOTSTRAP), *environment.get("PYTHONPATH", "").split(os.pathsep)]
     if str(_PACKAGES) not in search:  # a Python that is not the one neaptide was installed for finds it too
@@ -48,17 +41,15 @@ def environment_of(
     environment |= {
         "PYTHONPATH": os.pathsep.join(filter(None, search)),
         "NEAPTIDE_SOCKET": str(paths.socket),
-        "NEAPTIDE_SOFT_BOARD": str(paths.board),
+        "NEAPTIDE_DEVICE": str(chosen_device()),
         "NEAPTIDE_JOB": job.name,
         "NEAPTIDE_KIND": job.kind,
         "NEAPTIDE_PRIORITY": str(job.priority),
-        "NEAPTIDE_CUDA_AS_SOFT": "1" if device.cuda_as_soft else "0",
+        **default_kind().environment(device, paths.board),
     }
     optional = {
         "NEAPTIDE_ITERATIONS": job.iterations,
         "NEAPTIDE_DEADLINE": job.deadline_seconds,
-        "NEAPTIDE_SOFT_SMS": device.sms,
-        "NEAPTIDE_SOFT_WAIT": device.wait_seconds,
     }
     environment |= {name: str(value) for name, value in optional.items() if value is not None}
     return environment

@@ -8,11 +8,13 @@ from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic, sleep
 
+from neaptide.devices import default_kind
 from neaptide.devices.board import Board
+from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.asking import NoDaemonError, ask, watch
 from neaptide.live.protocol.messages import Status, StatusRequest
 from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.launching import JobCommand, environment_of
 from neaptide.live.runs.supervisor import JobResult, Supervisor
 
 _POLL_SECONDS = 0.05
@@ -27,6 +29,7 @@ class RunRecord:
     """The outcome of a run; the daemon's log has the rest."""
 
     policy: str
+    device: str
     budget_bytes: int
     began_ns: int  # when the jobs were started, on the clock of the daemon's log
     results: tuple[JobResult, ...]
@@ -81,6 +84,7 @@ def run_jobs(
     status = _status(paths) or listener.latest or began
     return RunRecord(
         policy="" if status is None else status.policy,
+        device=default_kind().name,
         budget_bytes=seen.capacity_bytes if status is None else status.budget_bytes,
         began_ns=0 if began is None else round(began.uptime_seconds * 1e9),
         results=tuple(sorted(supervisor.results, key=lambda result: [job.name for job in jobs].index(result.name))),

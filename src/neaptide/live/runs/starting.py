@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from time import monotonic, sleep
 
 from neaptide.devices.board.library import NATIVE
+from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.asking import NoDaemonError, ask
 from neaptide.live.protocol.lock import DaemonRunsError, running_pid
 from neaptide.live.protocol.messages import Shutdown, Status, StatusRequest
@@ -23,15 +25,16 @@ class StartError(ValueError):
     """The daemon did not come up."""
 
 
-def default_budget_bytes() -> int:
-    """Half of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 >> 21 << 21
+def start_daemon(
+    paths: RuntimePaths,
+    policy: str,
+    budget_bytes: int,
+    settings: DeviceSettings | None = None,
+    seconds: float = 60.0,
+) -> Status:
+    """Start a daemon in the background and return when it answers; ValueError with its last line if it does not.
 
-
-def start_daemon(paths: RuntimePaths, policy: str, budget_bytes: int, sms: int, seconds: float = 60.0) -> Status:
-    """Start a daemon in the background and return when it answers; ValueError with its last words if it does not.
-
-    `policy` is a name or the path of a file.
+    `policy` is a name or the path of a file; `settings` are those of the chosen device's board.
     """
     prepare(paths)
     if (pid := running_pid(paths)) is not None:
@@ -39,7 +42,7 @@ def start_daemon(paths: RuntimePaths, policy: str, budget_bytes: int, sms: int, 
     NATIVE.built()  # here, where a missing compiler is seen
     if policy.endswith(".py"):
         policy = str(Path(policy).absolute())
-    words = ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), "--sms", str(sms)]
+    words = ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), *_flags(settings)]
     environment = {**os.environ, "NEAPTIDE_RUNTIME": str(paths.folder)}
     _turn_over(paths.log)
     with paths.log.open("ab") as log:
@@ -81,6 +84,18 @@ def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
             raise ValueError(f"the daemon with pid {pid} is still there after {seconds:g} s; end it with kill {pid}")
         sleep(_POLL_SECONDS)
     return True
+
+
+def _flags(settings: DeviceSettings | None) -> list[str]:
+    given = {} if settings is None else {each.name: getattr(settings, each.name) for each in fields(settings)}
+    words: list[str] = []
+    for name, value in given.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            words += [f"--{flag}", str(value)]
+    return words
 
 
 def _turn_over(log: Path) -> None:

@@ -109,7 +109,7 @@ def _header(record: RunRecord) -> Header:
         scenario="live",
         policy=record.policy,
         seed=0,
-        device="soft",
+        device=record.device,
         budget_bytes=record.budget_bytes,
         end_ns=0,
         jobs=(),

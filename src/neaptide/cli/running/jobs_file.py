@@ -1,7 +1,8 @@
-"""The jobs of `neaptide run` as they are written in TOML. What is wrong is said with its line."""
+"""The jobs of `neaptide run` as they are written in TOML. An error names the line that is wrong."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import tomllib
@@ -9,12 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 
 from neaptide.core.units import parse_bytes, parse_seconds
-from neaptide.live.runs.launching import DeviceSettings, JobCommand
+from neaptide.devices import default_kind
+from neaptide.devices.interface import DeviceSettings
+from neaptide.live.runs.launching import JobCommand
 from neaptide.scenarios.toml import Place, convert
 
 Time = str | int | float  # "50ms", or seconds
@@ -33,14 +36,6 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     priority: int = 0
     slo: Time | None = None
     iterations: int | None = None
-
-
-class DeviceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[device]`: what the jobs find of the software GPU."""
-
-    sms: int | None = None
-    wait: Time | None = None
-    cuda_as_soft: bool = True
 
 
 class FileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,13 +105,16 @@ def budget_of(given: str | int) -> int:
 
 
 def _device(tree: dict[str, Any], place: Place) -> DeviceSettings:
+    """The settings of the chosen device: its kind says which keys the table has."""
     where = Place(place.file, place.text, "device", title="device")
-    given = convert(tree, DeviceTable, where)
-    if given.sms is not None and given.sms < 1:
-        raise ValueError(where.error(f"sms must be at least 1, not {given.sms}", "sms"))
-    with where.blamed("wait"):
-        wait_seconds = None if given.wait is None else seconds_of(given.wait)
-    return DeviceSettings(sms=given.sms, wait_seconds=wait_seconds, cuda_as_soft=given.cuda_as_soft)
+    settings_type = default_kind().settings_type
+    keys = [(name, hint, None) for name, hint in get_type_hints(settings_type).items()]
+    table = msgspec.defstruct("DeviceTable", keys, frozen=True, kw_only=True, forbid_unknown_fields=True)
+    given = msgspec.structs.asdict(convert(tree, table, where))
+    try:
+        return settings_type(**given)
+    except ValueError as error:
+        raise ValueError(where.error(str(error), *re.split(r"\W", str(error), maxsplit=1)[:1])) from None
 
 
 def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:

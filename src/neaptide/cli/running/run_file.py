@@ -12,9 +12,10 @@ from types import FrameType
 from rich.console import Console
 
 from neaptide.cli import console
-from neaptide.cli.daemon_for_run import DaemonRequest, daemon_for_file
-from neaptide.cli.jobs_file import JobsFile, load_jobs
+from neaptide.cli.running.daemon_for_run import DaemonRequest, daemon_for_file
+from neaptide.cli.running.jobs_file import JobsFile, load_jobs
 from neaptide.core.units import format_bytes
+from neaptide.devices.interface import DeviceSettings
 from neaptide.live.runs.run_jobs import RunRecord, run_jobs
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.live_run import live_run
@@ -27,19 +28,15 @@ JOB_FAILED, INTERRUPTED = 1, 130
 _RUNS = Path("neaptide-runs")
 
 
-def run_file(
-    path: Path, wanted: DaemonRequest, wait_seconds: float | None, cuda_as_soft: bool | None, output: Path | None
-) -> int:
-    """Run the jobs; 0 when all ended well, 1 when one failed, 130 when it was interrupted."""
+def run_file(path: Path, wanted: DaemonRequest, device: DeviceSettings, output: Path | None) -> int:
+    """Run the jobs; 0 when all succeeded, 1 when one failed, 130 when the run was interrupted.
+
+    `device` and `wanted` come before what the file says.
+    """
     given = load_jobs(path)
     wanted = replace(
         wanted, policy=wanted.policy or given.policy, budget_bytes=wanted.budget_bytes or given.budget_bytes
     )
-    device = given.device
-    if wait_seconds is not None:
-        device = replace(device, wait_seconds=wait_seconds)
-    if cuda_as_soft is not None:
-        device = replace(device, cuda_as_soft=cuda_as_soft)
     if wanted.policy is not None:
         find_policy(wanted.policy)  # before there is a folder
     folder = output or next_folder(_RUNS, given.name)
@@ -48,7 +45,7 @@ def run_file(
     with _ended_by_signals(), daemon_for_file(wanted) as paths:
         _announce(given, folder, out)
         with LiveDisplay(out) as display:
-            record = run_jobs(given.jobs, device, paths, folder, display.show, display.ended)
+            record = run_jobs(given.jobs, device.or_else(given.device), paths, folder, display.show, display.ended)
         run = live_run(save_run(folder, given.name, record, paths))
     title = f"{given.name}: {run.row.policy}, budget {format_bytes(run.budget_bytes)}"
     write_report([run], title, folder / REPORT)

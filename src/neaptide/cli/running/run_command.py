@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from neaptide.cli.daemon_for_run import DaemonRequest, daemon_for_command, jobs_left
+from neaptide.cli.running.daemon_for_run import DaemonRequest, daemon_for_command, jobs_left
+from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.lock import running_pid
-from neaptide.live.runs.launching import DeviceSettings, JobCommand, environment_of
+from neaptide.live.runs.launching import JobCommand, environment_of
 
 
 def run_command(job: JobCommand, device: DeviceSettings, wanted: DaemonRequest) -> int:
@@ -31,7 +32,7 @@ def run_command(job: JobCommand, device: DeviceSettings, wanted: DaemonRequest) 
 
 @contextmanager
 def _signals_go_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ctrl-C reaches the job from the terminal by itself; what is sent to this process alone is passed on."""
+    """Pass on signals that are sent to this process alone; Ctrl-C in a terminal reaches the job by itself."""
 
     def pass_on(number: int, _: FrameType | None) -> None:
         if process.poll() is None:

@@ -1,4 +1,4 @@
-"""Which daemon a run is under: the one that is there, or one that is started for it and ends with it."""
+"""The daemon of a run: the one that runs already, or one that is started for the run and ends with it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.units import format_bytes
+from neaptide.devices import chosen_device, find_kind
 from neaptide.live.protocol.asking import NoDaemonError, ask
 from neaptide.live.protocol.lock import running_pid
 from neaptide.live.protocol.messages import Status, StatusRequest
 from neaptide.live.protocol.paths import RuntimePaths, runtime_paths
-from neaptide.live.runs.starting import default_budget_bytes, start_daemon, stop_daemon
+from neaptide.live.runs.starting import start_daemon, stop_daemon
 from neaptide.policies.files import find_policy
 
 DEFAULT_POLICY = "neaptide"
@@ -32,7 +33,7 @@ class DaemonRequest:
 
 @contextmanager
 def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
-    """The running daemon if it suits, else one of the run's own on a board of its own; that one ends with the run."""
+    """The running daemon if it suits, else a new one with its own board that ends with the run."""
     here = runtime_paths()
     if not wanted.private and running_pid(here) is not None:
         _check_suits(here, wanted)
@@ -51,7 +52,7 @@ def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
 
 @contextmanager
 def daemon_for_command(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
-    """The running daemon, or one that others can join; it ends with the command unless others have."""
+    """The running daemon, or a new one that other jobs can join; the new one ends with the command unless they did."""
     if wanted.private:
         with daemon_for_file(wanted) as paths:
             yield paths
@@ -70,7 +71,7 @@ def daemon_for_command(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
 
 
 def jobs_left(paths: RuntimePaths) -> int:
-    """How many jobs the daemon has now."""
+    """How many jobs of the daemon have not ended."""
     try:
         status = ask(paths, StatusRequest())
     except NoDaemonError:
@@ -81,8 +82,9 @@ def jobs_left(paths: RuntimePaths) -> int:
 
 def _start(paths: RuntimePaths, wanted: DaemonRequest) -> None:
     policy = wanted.policy or DEFAULT_POLICY
-    find_policy(policy)  # here, where what is wrong with it can be said
-    start_daemon(paths, policy, wanted.budget_bytes or default_budget_bytes(), len(os.sched_getaffinity(0)))
+    find_policy(policy)  # reports a faulty policy file here, and not in the daemon's log
+    device = chosen_device()
+    start_daemon(paths, policy, wanted.budget_bytes or find_kind(device.kind).default_budget_bytes(device.index))
 
 
 def _check_suits(paths: RuntimePaths, wanted: DaemonRequest) -> None:

@@ -1,0 +1,19 @@
+"""What a policy may need of a device and of its jobs."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Need(Enum):
+    """What a policy reads that not every engine or job can supply."""
+
+    CURVE = "curve"  # a job's memory over its iteration
+    PROGRESS = "progress"  # where the device is in a running iteration
+    ITERATION_TIME = "iteration time"  # alone
+    REMAINING = "remaining iterations"
+    DEADLINE = "deadline"  # of inference requests
+    PHASES = "phases"  # an event when the forward pass ends
+    GATE = "gate"  # heavy ops can be held back
+    SUSPEND = "suspend"  # a job's bytes can be moved to the host
+    PAGING = "paging"  # jobs may hold more than the device has, which then pages; every oversubscribing policy needs it

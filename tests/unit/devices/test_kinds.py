@@ -1,0 +1,99 @@
+"""Devices by their names, and a device in a folder outside the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from neaptide.devices import chosen_device, default_kind, find_kind, parse_device
+from neaptide.devices.interface import DeviceName
+
+MINE = """
+from dataclasses import dataclass
+from neaptide.devices.interface import DeviceSettings, setting
+from .agent import NAME
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(DeviceSettings):
+    speed: int | None = setting("How fast it is.")
+
+class Kind:
+    name = NAME
+    chunk_bytes = 4096
+    supplies = frozenset()
+    settings_type = board_settings_type = Settings
+
+KIND = Kind()
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "agent.py").write_text("NAME = 'mine'\n")
+    (tmp_path / "mine" / "kind.py").write_text(MINE)
+    return tmp_path / "mine" / "kind.py"
+
+
+def test_a_device_is_named_by_its_kind_and_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEAPTIDE_DEVICE", raising=False)
+    assert chosen_device() == DeviceName("soft", 0)
+    monkeypatch.setenv("NEAPTIDE_DEVICE", "soft:3")
+    assert chosen_device() == DeviceName("soft", 3)
+    assert default_kind().name == "soft"
+    assert parse_device("/a/kind.py:1") == DeviceName("/a/kind.py", 1)
+    assert parse_device("here/kind.py") == DeviceName(str(Path("here/kind.py").absolute()))
+
+
+def test_a_device_can_be_a_folder_outside_the_package(mine: Path) -> None:
+    kind = find_kind(str(mine))
+    assert (kind.name, kind.chunk_bytes) == ("mine", 4096)
+    assert find_kind(str(mine)) is kind
+
+
+def test_the_flags_of_a_command_are_the_settings_of_the_chosen_device(mine: Path) -> None:
+    command = [sys.executable, "-m", "neaptide.cli", "up", "--help"]
+    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "", "NEAPTIDE_DEVICE": str(mine), "COLUMNS": "100"}
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "--speed INT" in shown
+    assert "How fast it is." in shown
+    assert "--sms" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("sfot", "no device is called 'sfot'; did you mean soft?"),
+        ("/nowhere/kind.py", "there is no device file /nowhere/kind.py"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_clear_line(name: str, line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        find_kind(name)
+
+
+def test_a_device_file_without_a_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kind.py").write_text("")
+    with pytest.raises(ValueError, match="a device file sets KIND to its DeviceKind, and this one does not"):
+        find_kind(str(tmp_path / "kind.py"))
+
+
+def test_a_kind_loads_no_torch_and_starts_no_device() -> None:
+    program = """
+import sys
+from neaptide.devices import default_kind
+import neaptide.live.daemon.server, neaptide.live.job.client, neaptide.live.job.connection
+default_kind().default_budget_bytes()
+print([name for name in sys.modules if name in ("torch", "neaptide.devices.soft")])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_settings_that_are_given_come_before_others() -> None:
+    settings_type = default_kind().settings_type
+    flags, file = settings_type(wait="1s"), settings_type(sms=1, wait="2s", cuda_as_soft=False)
+    assert flags.or_else(file) == settings_type(sms=1, wait="1s", cuda_as_soft=False)
