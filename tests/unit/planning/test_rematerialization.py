@@ -12,9 +12,9 @@ import pytest
 from neaptide.planning.checkmate.problem import (
     Graph,
     Stages,
-    chain,
     hold_everything,
     least_runs,
+    single_value_graph,
     stage_peaks,
 )
 from neaptide.planning.checkmate.solver import optimal, rounded
@@ -37,7 +37,8 @@ def training_chain(
         seconds = random.integers(1, 9, nodes).astype(np.float64)
         sizes = random.integers(1, 9, nodes)
     return replace(
-        chain(seconds, sizes, tuple(inputs)), repeatable=np.arange(nodes) < layers + repeat_gradients * nodes
+        single_value_graph(seconds, sizes, tuple(inputs)),
+        repeatable=np.arange(nodes) < layers + repeat_gradients * nodes,
     )
 
 

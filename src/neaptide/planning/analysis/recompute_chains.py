@@ -8,7 +8,7 @@ recomputation alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -60,6 +60,15 @@ class RecomputeChains:
         except CannotRecomputeError:
             return None
         return {op for each in made for op in self._writers[each] if op < before}
+
+    def recomputable_together(self, ends: Mapping[int, int]) -> set[int]:
+        """The tensors of `ends` that can be recomputed, each before the op given there, even if all are absent."""
+        found = set(ends)
+        while True:
+            good = {tensor for tensor in found if self.ops(tensor, ends[tensor], found) is not None}
+            if good == found:
+                return found
+            found = good
 
     def made(self, wanted: Iterable[int], before: int, returns: Callable[[int], bool]) -> list[int]:
         """All tensors that are recomputed when the wanted ones are, before an op.

@@ -1,7 +1,8 @@
 """Where to cut a trace into few nodes.
 
-Cuts in the forward pass lie where the bytes it leaves are shared out evenly, moved to a place nearby that no result
-crosses which dies before the backward pass (it could not be held, only made again) or is written on both sides.
+Cuts in the forward pass divide the bytes that it leaves into equal parts. Each cut then moves to the place nearby that
+the fewest bytes of two sorts of results cross: results that die before the backward pass (they could not be held, only
+recomputed) and results that are written on both sides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Uses = dict[int, list[int]]  # the ops that use each tensor, in order
 
 
 def uses_of(trace: Trace) -> Uses:
-    """When each tensor is read or written."""
+    """The ops that read or write each tensor."""
     uses: Uses = {}
     for op in range(len(trace.ops)):
         for tensor in dict.fromkeys((*trace.ops.reads[op].tolist(), *trace.ops.writes[op].tolist())):
@@ -26,18 +27,18 @@ def uses_of(trace: Trace) -> Uses:
 
 
 def cuts(trace: Trace, planned: AbstractSet[int], uses: Uses, begins: int, most: int) -> Integers:
-    """The first ops of at most `most` nodes, and the number of ops. The backward pass begins at op `begins`."""
+    """The first op of each of at most `most` nodes, then the number of ops; the backward pass begins at `begins`."""
     n = len(trace.ops)
-    ahead = _forward_cuts(trace, planned, uses, begins, most // 2)
+    forward = _forward_cuts(trace, planned, uses, begins, most // 2)
     last_use = np.zeros(n)
     for tensor in planned:
         last_use[uses[tensor][-1]] += float(trace.tensors.bytes[tensor])
-    behind = _even(last_use[begins:], most - ahead.size) + begins
-    return np.unique(np.concatenate((ahead, behind, [n])))
+    backward = _even(last_use[begins:], most - forward.size) + begins
+    return np.unique(np.concatenate((forward, backward, [n])))
 
 
 def _even(weights: Floats, count: int) -> Integers:
-    """Where up to `count` parts begin that share the weights evenly, each op weighing something."""
+    """Where up to `count` parts of about equal weight begin; every op also has a small weight of its own."""
     if weights.size <= count:
         return np.arange(weights.size)
     total = np.cumsum(weights + max(float(weights.sum()), 1.0) / weights.size / 4)
@@ -62,7 +63,7 @@ def _forward_cuts(trace: Trace, planned: AbstractSet[int], uses: Uses, begins: i
             continue
         change[born + 1] += size
         change[last + 1] -= size
-    crossed = np.cumsum(change)  # the bytes that a cut before each op had better not part
+    crossed = np.cumsum(change)  # bytes that a cut before each op should not divide
     wanted = _even(made, count)
     if begins <= count:
         return wanted

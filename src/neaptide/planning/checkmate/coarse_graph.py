@@ -1,6 +1,6 @@
-"""A captured trace as a graph of few nodes: runs of ops become one node, and tensors that go together one value.
+"""A trace as a graph of few nodes: consecutive ops become one node, and tensors with the same users become one value.
 
-What cannot be computed again is no value: it counts among the bytes that are held whatever is decided.
+A tensor that cannot be recomputed is no value. It counts among the bytes that are held whatever is decided.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from neaptide.planning.analysis.candidates import candidates
 from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.checkmate.coarse_cuts import Uses, cuts, uses_of
 from neaptide.planning.checkmate.problem import Graph, Stages
+from neaptide.planning.costing.presences import held_bytes
 from neaptide.planning.plan import Gap, Return
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoarseGraph:
-    """The graph, and what its nodes and values stand for."""
+    """The graph, and the ops and tensors of its nodes and values."""
 
     graph: Graph
-    first_op: Integers  # of each node, and the number of ops
-    tensors: tuple[tuple[int, ...], ...]  # of each value, as far as a plan may name them
+    first_op: Integers  # of each node; last, the number of ops
+    tensors: tuple[tuple[int, ...], ...]  # of each value: those that a plan may have gaps for
     uses: Uses
 
     def gaps(self, answer: Stages) -> list[Gap]:
-        """What an answer does to the tensors, but for what comes back for a recomputation alone."""
+        """The gaps of an answer, without those of tensors that come back only for a recomputation."""
         found = []
         for value, tensors in enumerate(self.tensors):
             made = answer.run[:, self.graph.producer[value]]
@@ -45,7 +46,7 @@ class CoarseGraph:
             if stage > born and not made[stage]:  # absent
                 stage += 1
                 continue
-            end = stage  # it is held on from here to the beginning of stage `end`
+            end = stage  # the tensor is held from here to the beginning of stage `end`
             while end < last and hold[end + 1]:
                 end += 1
             used = ops[(stages >= stage) & (stages <= end)]
@@ -60,7 +61,7 @@ class CoarseGraph:
 
 
 def coarse_graph(trace: Trace, chains: RecomputeChains, most: int) -> CoarseGraph:
-    """The trace in at most `most` nodes."""
+    """The graph of a trace, with at most `most` nodes."""
     backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
     begins = int(backward[0]) if backward.size else len(trace.ops)
     planned, uses = _plannable(trace, chains), uses_of(trace)
@@ -68,15 +69,10 @@ def coarse_graph(trace: Trace, chains: RecomputeChains, most: int) -> CoarseGrap
 
 
 def _plannable(trace: Trace, chains: RecomputeChains) -> set[int]:
-    """The tensors that can be made again even when all others of them are absent."""
+    """The candidates that can be recomputed even if all of them are absent."""
     known = candidates(trace)
-    ends = dict(zip(known.tensor.tolist(), known.first_backward.tolist(), strict=True))
-    found: set[int] = set(known.tensor[known.recomputable].tolist())
-    while True:
-        good = {tensor for tensor in found if chains.ops(tensor, ends[tensor], found) is not None}
-        if good == found:
-            return found
-        found = good
+    ends = zip(known.tensor.tolist(), known.first_backward.tolist(), known.recomputable.tolist(), strict=True)
+    return chains.recomputable_together({tensor: before for tensor, before, recomputable in ends if recomputable})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +116,7 @@ class _Builder:
         return int(np.searchsorted(self.first_op, op, side="right")) - 1
 
     def _key(self, tensor: int) -> tuple[int, ...] | None:
-        """The producing node, then the reading nodes; None if it is no value."""
+        """The producing node and the reading nodes of a tensor; None if the tensor is no value."""
         trace, uses = self.trace, self.uses[tensor]
         passing = trace.tensors.born[tensor] >= 0 and trace.tensors.died[tensor] < self.begins
         if tensor not in self.planned and not passing:
@@ -130,7 +126,7 @@ class _Builder:
         return tuple(stages) if writers == {stages[0]} and len(stages) > 1 else None
 
     def _ops_again(self) -> list[set[int]]:
-        """The ops of each node that have to run again to make its values, or those after them."""
+        """The ops of each node that must run again to recompute its values or later ones."""
         found: list[set[int]] = [set() for _ in range(self.first_op.size - 1)]
         for tensor in self.planned:
             after = next(op for op in self.uses[tensor] if op >= self.begins)
@@ -139,14 +135,11 @@ class _Builder:
         return found
 
     def _bytes_beside(self, modelled: Flags) -> tuple[Integers, Integers, Integers]:
-        """Bytes of no value: while each node runs at first, just before it, and of its own while it runs again."""
+        """Bytes of no value: during each node's first run, just before it, and the node's own during a rerun."""
         tensors, first, n = self.trace.tensors, self.first_op[:-1], len(self.trace.ops)
 
         def held(which: Flags) -> Integers:
-            change = np.zeros(n + 1, dtype=np.int64)
-            np.add.at(change, np.clip(tensors.born[which], 0, n), tensors.bytes[which])
-            np.subtract.at(change, np.clip(tensors.died[which] + 1, 0, n), tensors.bytes[which])
-            return np.cumsum(change)[:n]
+            return held_bytes(tensors.born[which], tensors.died[which], tensors.bytes[which], n)
 
         scratch = self.trace.ops.scratch_bytes
         base = np.maximum.reduceat(held(~modelled) + scratch, first)

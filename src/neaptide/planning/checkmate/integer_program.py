@@ -1,11 +1,12 @@
 """Checkmate's integer program (the paper's equations 1 to 9) as HiGHS takes it.
 
 Minimise the seconds of all runs so that
-- a node that runs finds its inputs: run[t,k] <= run[t,producer(v)] + hold[t,v] for each input v;
-- what is held was there: hold[t+1,v] <= hold[t,v] + run[t,producer(v)];
-- bytes after each node of each stage are at most the budget, where a value is let go after node k as far as k runs, the
-  next stage does not hold it and no later node of the stage reads it. That share (FREE) is continuous, bounded by each
-  of its hazards alone: with whole `run` and `hold` it comes out whole by itself, and the relaxation is tighter.
+- a node that runs has its inputs: run[t,k] <= run[t,producer(v)] + hold[t,v] for each input v;
+- a value that is held was held or made before: hold[t+1,v] <= hold[t,v] + run[t,producer(v)];
+- after each node of each stage, at most the budget is held. A value is released after node k if k runs, the next stage
+  does not hold the value and no later node of the stage reads it. The released share (the paper's FREE) is continuous
+  and bounded by each of these conditions by itself: it is whole where `run` and `hold` are whole, and the relaxation
+  is tighter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from neaptide.planning.checkmate.problem import Graph
 
 
 class IntegerProgram:
-    """Columns and rows under construction; `run`, `hold` say which column is which."""
+    """The program's columns and rows; `run` and `hold` map (stage, node) and (stage, value) to their columns."""
 
     def __init__(self, graph: Graph, budget_bytes: int, share: float = 1.0) -> None:
         self.graph = graph
@@ -34,11 +35,11 @@ class IntegerProgram:
         self.columns: list[int] = []
         self.factors: list[float] = []
         self.row_lower: list[float] = []
-        # Bytes in units of the mean value, so that the solver's tolerances mean something.
+        # Bytes are in units of the mean value's size, so that the solver's tolerances fit.
         self.unit = max(float(graph.value_bytes.mean()), 1.0) if graph.value_bytes.size else 1.0
         self.room = share * (budget_bytes - graph.base_bytes) / self.unit
         self.idle_room = share * (budget_bytes - graph.idle_bytes) / self.unit
-        self.whole = 0
+        self.whole = 0  # the first columns, which must be whole numbers
         self._build()
 
     def _column(self, lower: float, upper: float, cost: float = 0.0) -> int:
@@ -86,7 +87,7 @@ class IntegerProgram:
     def _memory(self, stage: int) -> None:
         graph, size = self.graph, self.graph.value_bytes / self.unit
         room, idle_room = float(self.room[stage]), float(self.idle_room[stage])
-        # held now = held before - freed after the node before + made by this node
+        # held now = held before - freed after the previous node + made by this node
         before = [(self.hold[stage, value], -float(size[value])) for value in graph.values_of(stage) if size[value]]
         self._row([(column, -factor) for column, factor in before], idle_room)
         for node in graph.nodes_of(stage):

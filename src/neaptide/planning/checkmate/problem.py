@@ -1,9 +1,9 @@
 """The problem that Checkmate solves (MLSys'20, section 4): what to hold and what to run again, stage by stage.
 
-Stage t runs node t for the first time. `hold[t, v]` (the paper's S) says that value v is there when stage t begins,
-`run[t, k]` (the paper's R) that node k runs in stage t, in the order of the nodes; both are lower-triangular. Within a
-stage a value is let go after its last reader there unless the next stage holds it (the paper's FREE). A node may have
-several values, so that a coarse node can keep what it hands on and let go of the rest.
+Stage t runs node t for the first time. `hold[t, v]` (the paper's S) says that value v is held when stage t begins;
+`run[t, k]` (the paper's R) says that node k runs in stage t. Nodes run in their order within a stage, and both matrices
+are lower-triangular. Within a stage, a value is released after its last reader unless the next stage holds it (the
+paper's FREE). A node may have several values, so that some results of a coarse node can be kept and others released.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from neaptide.core.traces.columns import Flags, Floats, Integers
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
-    """Nodes in the order they run, and the values that they make and read."""
+    """Nodes in the order of their first run, and the values that they make and read."""
 
     seconds: Floats  # of each node
-    scratch_bytes: Integers  # of each node, beside its values, while it runs again
-    base_bytes: Integers  # held while each node runs for the first time, whatever is decided
-    idle_bytes: Integers  # held just before, whatever is decided, while others may run again
+    scratch_bytes: Integers  # of each node, beside its values, during a rerun
+    base_bytes: Integers  # held during each node's first run, whatever is decided
+    idle_bytes: Integers  # held just before that, during reruns of other nodes, whatever is decided
     repeatable: Flags  # whether a node may run again
     value_bytes: Integers
     producer: Integers  # the node of each value
@@ -60,7 +60,7 @@ class Graph:
 
     @cached_property
     def wanted_until(self) -> Integers:
-        """The last stage in which anyone can want each value: a first run that reads it, or a wanted run again."""
+        """The last stage in which a node may need each value: the first run of a reader, or a rerun that is needed."""
         until = np.full(self.producer.size, -1, dtype=np.int64)
         for node in range(len(self) - 1, -1, -1):
             made = self.outputs[node]
@@ -71,11 +71,11 @@ class Graph:
 
     @cached_property
     def held_until(self) -> Integers:
-        """The last stage at whose beginning there is a point in holding each value, and it may be."""
+        """The last stage at whose beginning each value may be held and may be needed."""
         return self.wanted_until if self.last_held is None else np.minimum(self.wanted_until, self.last_held)
 
     def nodes_of(self, stage: int) -> list[int]:
-        """The nodes that may run in a stage: its own, and those before it of whose values someone may want one."""
+        """The nodes that may run in a stage: its own, and earlier ones with a value that may still be needed."""
         return [
             node
             for node in range(stage)
@@ -87,8 +87,8 @@ class Graph:
         return np.flatnonzero((self.producer < stage) & (self.held_until >= stage)).tolist()
 
 
-def chain(seconds: Floats, value_bytes: Integers, inputs: tuple[tuple[int, ...], ...]) -> Graph:
-    """A graph whose nodes have one value each, with the node's number: Checkmate's own form."""
+def single_value_graph(seconds: Floats, value_bytes: Integers, inputs: tuple[tuple[int, ...], ...]) -> Graph:
+    """A graph whose nodes have one value each, with the node's number, as in the paper."""
     nodes = seconds.size
     return Graph(
         seconds=seconds,
@@ -104,7 +104,7 @@ def chain(seconds: Floats, value_bytes: Integers, inputs: tuple[tuple[int, ...],
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """An answer: what runs and what is held in each stage."""
+    """A schedule: what runs and what is held in each stage."""
 
     run: Flags  # stages x nodes
     hold: Flags  # stages x values
@@ -123,7 +123,7 @@ def hold_everything(graph: Graph) -> Stages:
 
 
 def runs_in(graph: Graph, hold: Flags, stage: int) -> list[int]:
-    """The fewest nodes that must run in a stage, in order, so that `hold` is possible before and after it."""
+    """The fewest nodes, in order, that must run in a stage so that `hold` is true before and after it."""
     there = hold[stage]
     queue = [stage]
     if stage + 1 < len(graph):
@@ -138,7 +138,7 @@ def runs_in(graph: Graph, hold: Flags, stage: int) -> list[int]:
 
 
 def peak_in(graph: Graph, hold: Flags, running: Sequence[int], stage: int) -> int:
-    """The most bytes held in a stage in which some nodes run; ValueError if one would read what is not there."""
+    """The most bytes held in a stage that runs some nodes; ValueError if a node would read an absent value."""
     there: set[int] = set(hold[stage].nonzero()[0].tolist())
     keep: set[int] = set(hold[stage + 1].nonzero()[0].tolist()) if stage + 1 < len(graph) else set()
     size = graph.size_list
@@ -156,19 +156,19 @@ def peak_in(graph: Graph, hold: Flags, running: Sequence[int], stage: int) -> in
             most = max(most, held + int(graph.idle_bytes[stage]) + int(graph.scratch_bytes[node]))
         for value in {*graph.inputs[node], *graph.outputs[node]}:
             if value not in there:
-                raise ValueError(f"node {node} reads value {value} in stage {stage}, which is not there")
+                raise ValueError(f"node {node} reads value {value} in stage {stage}, which is absent")
             if last.get(value, node) <= node and value not in keep:
                 there.discard(value)
                 held -= size[value]
     if keep - there:
-        raise ValueError(f"value {min(keep - there)} is held after stage {stage}, which did not have it")
+        raise ValueError(f"value {min(keep - there)} is held after stage {stage}, where it is absent")
     return most
 
 
 def least_runs(graph: Graph, hold: Flags) -> Stages:
-    """The fewest runs that make `hold` possible (the second phase of Checkmate's rounding).
+    """The schedule with the fewest runs that makes `hold` possible (the second phase of Checkmate's rounding).
 
-    What cannot run again is held as long as anyone can want it, and what is held for nobody is not held.
+    Values of nodes that cannot run again are held while they may be needed. Values that no node needs are released.
     """
     nodes = len(graph)
     hold = hold.copy()
@@ -181,12 +181,12 @@ def least_runs(graph: Graph, hold: Flags) -> Stages:
         run = np.zeros((nodes, nodes), dtype=np.bool_)
         for stage in range(nodes):
             run[stage, runs_in(graph, hold, stage)] = True
-        if not _let_go_of_idle(graph, run, hold):
+        if not _release_unneeded(graph, run, hold):
             return Stages(run, hold)
 
 
-def _let_go_of_idle(graph: Graph, run: Flags, hold: Flags) -> bool:
-    """Unset what a stage holds, but neither reads nor hands on, or makes anew; whether there was any."""
+def _release_unneeded(graph: Graph, run: Flags, hold: Flags) -> bool:
+    """Release values that a stage neither reads nor hands on, or that it recomputes; return whether there were any."""
     nodes, before = len(graph), int(hold.sum())
     for stage in range(nodes - 1, -1, -1):
         wanted = hold[stage + 1].copy() if stage + 1 < nodes else np.zeros(hold.shape[1], dtype=np.bool_)
@@ -197,6 +197,6 @@ def _let_go_of_idle(graph: Graph, run: Flags, hold: Flags) -> bool:
 
 
 def stage_peaks(graph: Graph, answer: Stages) -> Integers:
-    """The most bytes held in each stage; ValueError if a node would read what is not there."""
+    """The most bytes held in each stage; ValueError if a node would read an absent value."""
     rows = (np.flatnonzero(row).tolist() for row in answer.run)
     return np.array([peak_in(graph, answer.hold, row, stage) for stage, row in enumerate(rows)], dtype=np.int64)

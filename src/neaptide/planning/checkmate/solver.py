@@ -1,4 +1,4 @@
-"""Checkmate's answers: the optimum by HiGHS, and the approximation by rounding the linear program."""
+"""Checkmate's schedules: the optimum by HiGHS, and the approximation by rounding the linear program."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _THRESHOLDS = tuple(step / 20 for step in range(1, 20))
 _PASSES = 4
 _NOISE, _NOISY_ORDERS = 0.5, 20
 _STARTS = 10
-_SHARES = (0.9, 1.0)  # of the room, for the linear program: rounding needs some
+_SHARES = (0.9, 1.0)  # of the budget, for the linear program: rounding needs some room
 
 
 def _solved(
     program: IntegerProgram, whole: bool, seconds: float, start: Stages | None = None
 ) -> tuple[Floats | None, bool]:
-    """The best solution found, if any, and whether it is proven best."""
+    """The best solution found, if any, and whether it is proven to be optimal."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 2)
     solver.setOptionValue("time_limit", seconds)
-    if not whole:  # a point inside the best face rounds as well as a corner, and is found much sooner
+    if not whole:  # a point inside the optimal face rounds as well as a corner and is found much sooner
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
     solver.passModel(program.model(whole))
@@ -60,7 +60,7 @@ def _fits(graph: Graph, schedule: Stages, budget_bytes: int) -> bool:
 
 
 def optimal(graph: Graph, budget_bytes: int, seconds: float = 60.0) -> tuple[Stages | None, bool]:
-    """The cheapest schedule within the budget and whether it is proven so; None when none is found in time."""
+    """The cheapest schedule within the budget, and whether it is proven to be; None if none is found in time."""
     everything = hold_everything(graph)
     if _fits(graph, everything, budget_bytes):
         return everything, True
@@ -75,7 +75,7 @@ def optimal(graph: Graph, budget_bytes: int, seconds: float = 60.0) -> tuple[Sta
 
 
 def _start(graph: Graph, budget_bytes: int) -> Stages | None:
-    """An answer that keeps the budget, found without any program: the best of a few orders of filling."""
+    """A schedule within the budget, found without a solver: the best of a few orders of filling."""
     nothing = least_runs(graph, np.zeros((len(graph), graph.producer.size), dtype=np.bool_))
     if not _fits(graph, nothing, budget_bytes):
         return None
@@ -85,10 +85,10 @@ def _start(graph: Graph, budget_bytes: int) -> Stages | None:
 
 
 def rounded(graph: Graph, budget_bytes: int, seconds: float = 60.0, seed: int = 0) -> Stages | None:
-    """Checkmate's approximation: solve the linear program, round `hold`, run as little as that asks for.
+    """Checkmate's approximation: solve the linear program, round `hold`, and run as little as that needs.
 
-    Of all thresholds the cheapest answer that keeps the budget; None when none does. Rounding leaves room, which is
-    filled in the order of the linear program's shares, and of such shares with some noise: the best of all is kept.
+    The result is the cheapest schedule within the budget over all rounding thresholds; None if there is none. Rounding
+    leaves room, which is filled in the order of the linear program's shares, and of these shares with some noise.
     """
     everything = hold_everything(graph)
     if _fits(graph, everything, budget_bytes):
@@ -115,8 +115,8 @@ def rounded(graph: Graph, budget_bytes: int, seconds: float = 60.0, seed: int = 
 
 
 def _filled(graph: Graph, budget_bytes: int, answer: Stages, shares: Floats) -> Stages:
-    """The answer with more held as long as it fits and saves time, in the order of `shares`."""
-    pauses = []  # a value is wanted at both ends of a pause and not between
+    """The schedule with more values held while that fits and saves time; values with large `shares` come first."""
+    pauses = []  # a value is needed at both ends of a pause and not between
     for value, readers in enumerate(graph.readers):
         for start, end in pairwise((int(graph.producer[value]), *readers)):
             liked = float(shares[start + 1 : end + 1, value].mean())
@@ -142,7 +142,7 @@ def _filled(graph: Graph, budget_bytes: int, answer: Stages, shares: Floats) -> 
 def _hold_longer(
     graph: Graph, budget_bytes: int, hold: Flags, rows: list[list[int]], value: int, begin: int, end: int
 ) -> bool:
-    """Hold a value from stage `begin` to stage `end` if that fits and saves time; whether it is done."""
+    """Hold a value from stage `begin` to stage `end` if that fits and saves time; return whether it does."""
     before = hold[begin + 1 : end + 1, value].copy()
     hold[begin + 1 : end + 1, value] = True
     tried = [runs_in(graph, hold, stage) for stage in range(begin, end + 1)]

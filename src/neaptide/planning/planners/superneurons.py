@@ -94,7 +94,9 @@ class Pool:
         kinds = kinds_of(trace, found.producer)
         convolutions = [row for row, kind in enumerate(kinds) if kind is LayerKind.CONVOLUTION]
         others = [row for row, kind in enumerate(kinds) if kind not in CHECKPOINTS and found.recomputable[row]]
-        recomputed = np.array(reachable(found, chains, others), dtype=np.int64)
+        ends = {int(found.tensor[row]): int(found.first_backward[row]) for row in others}
+        together = chains.recomputable_together(ends)
+        recomputed = np.array([row for row in others if int(found.tensor[row]) in together], dtype=np.int64)
         words = np.array([kind_of(word) is LayerKind.CONVOLUTION for word in trace.ops.name.words])
         backward = (trace.ops.phase == Phase.BACKWARD) & words[trace.ops.name.codes]
         return cls(
@@ -129,20 +131,6 @@ class Pool:
         at = int(np.searchsorted(self.backward_convolutions, gap.before)) - 1
         fetch = int(self.backward_convolutions[at]) if at >= 0 else gap.before
         return replace(gap, fetch=min(max(fetch, gap.after + 1), gap.before))
-
-
-def reachable(found: Candidates, chains: RecomputeChains, rows: list[int]) -> list[int]:
-    """The rows whose tensors can be recomputed even if all of these tensors are absent."""
-    while True:
-        absent = {int(found.tensor[row]) for row in rows}
-        good = [
-            row
-            for row in rows
-            if chains.ops(int(found.tensor[row]), int(found.first_backward[row]), absent) is not None
-        ]
-        if len(good) == len(rows):
-            return rows
-        rows = good
 
 
 def _too_large_to_keep(trace: Trace, recomputed: Integers) -> frozenset[int]:

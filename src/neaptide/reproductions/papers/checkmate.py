@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from neaptide.planning.checkmate.problem import Graph, chain, hold_everything, stage_peaks
+from neaptide.planning.checkmate.problem import Graph, hold_everything, single_value_graph, stage_peaks
 from neaptide.planning.checkmate.solver import optimal, rounded
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
@@ -123,4 +123,4 @@ def even_chain(layers: int) -> Graph:
     seconds = np.where(np.arange(nodes) > layers, 2.0, 1.0)
     sizes = np.full(nodes, 4, dtype=np.int64)
     sizes[layers] = 1
-    return replace(chain(seconds, sizes, tuple(inputs)), repeatable=np.arange(nodes) < layers)
+    return replace(single_value_graph(seconds, sizes, tuple(inputs)), repeatable=np.arange(nodes) < layers)

@@ -1,4 +1,4 @@
-"""Which ops run again for the tensors that come back by recomputation before one op, and whether they can."""
+"""Which ops run again to recompute tensors before one op, and whether they can."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from neaptide.planning.executor.compile.program import Chain, Rerun
 from neaptide.planning.executor.compile.recording import Call, Recording, Save
 from neaptide.planning.plan import Gap
 
-# They change buffers that they are given, and their schema does not say so.
+# These ops write buffers among their arguments although their schemas do not say so.
 _SILENT_WRITERS = ("batch_norm", "fake_quant")
 
 
 class ChainBuilder:
-    """Builds the chains of one plan; reasons for what cannot be made again go into `reasons`."""
+    """Builds the chains of one plan; adds to `reasons` why a tensor cannot be recomputed."""
 
     def __init__(
         self, trace: Trace, recording: Recording, saves: Mapping[int, Sequence[Save]], reasons: dict[int, str]
@@ -30,18 +30,19 @@ class ChainBuilder:
     def chain(
         self, gaps: Sequence[Gap], returning: Collection[int], moment: int, following: Mapping[tuple[int, int], Gap]
     ) -> Chain:
-        """The chain for the gaps that end before one op; its members are those that it can make.
+        """The chain for the gaps that end before one op; its members are the tensors that it can recompute.
 
-        `returning` is all that comes back there, `moment` is when, and `following` has the next gap of each tensor.
+        `returning` are all tensors that come back there, `moment` is when they do, and `following` has the next gap of
+        each tensor.
         """
         members = {gap.tensor: gap for gap in gaps}
         others = set(returning) - set(members)
         first = True
         while True:
             bad = {t: reason for t, gap in members.items() if (reason := self._problem(gap, members, others, moment))}
-            # What is made for the chain alone and no longer serves it goes too.
+            # A tensor that is recomputed only for other members leaves when none of them reads it.
             idle = {t for t in members if t not in self._saves and not self._read_by_others(t, members)}
-            if first:  # the others fail only because of these
+            if first:  # later problems only follow from these
                 self._reasons.update({t: reason for t, reason in bad.items() if t not in self._reasons})
             first = False
             if not bad and not idle:
@@ -61,7 +62,7 @@ class ChainBuilder:
         )
 
     def _problem(self, gap: Gap, members: Mapping[int, Gap], others: Collection[int], moment: int) -> str:
-        """Why the tensor cannot be made again; empty if it can."""
+        """Why the tensor cannot be recomputed; empty if it can."""
         ops = self._ops(gap)
         if not ops:
             return "no op of the iteration makes it"
@@ -86,7 +87,7 @@ class ChainBuilder:
         if tensor in members or tensor in others or tensor in self._recording.persistent:
             return ""
         if int(self._trace.tensors.born[tensor]) == op:
-            return ""  # it is its own result
+            return ""  # the op itself makes it
         if any(save.gone is None or save.gone > moment for save in self._saves.get(tensor, ())):
             return ""
         return f"reads tensor {tensor}, which nothing keeps until then"

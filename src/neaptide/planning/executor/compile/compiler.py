@@ -1,4 +1,4 @@
-"""From a plan to a program: gaps are moved to moments, and what cannot be carried out is refused with the reason."""
+"""Compiles a plan into a program: moves gaps to moments, and refuses what cannot be carried out, with the reason."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from neaptide.planning.plan import Gap, Plan, Return
 
 
 def compile_plan(trace: Trace, plan: Plan, recording: Recording, device: DeviceSpec, waits: bool = False) -> Program:
-    """The program that carries out the plan as far as that is possible.
+    """The program that carries out as much of the plan as is possible.
 
-    A swapped tensor goes at the first moment after its copy should have ended; with `waits`, at the last one before,
-    where the program then waits for the copy: that holds less, and takes a little longer.
+    A swapped tensor is released at the first moment after the expected end of its copy out. With `waits` it is released
+    at the last moment before, where the program waits for the copy: that holds less and takes a little longer.
     """
     return _Compiler(trace, plan, recording, device, waits).program()
 
@@ -35,15 +35,15 @@ class _Compiler:
             self._saves.setdefault(save.tensor, []).append(save)
         self._reasons: dict[int, str] = {}
         self._builder = ChainBuilder(trace, recording, self._saves, self._reasons)
-        self._triggers: dict[int, int] = {}  # of what ends before an op
-        self._void: set[Gap] = set()
+        self._triggers: dict[int, int] = {}  # by op: the moment at which the gaps that end before it end
+        self._void: set[Gap] = set()  # gaps that became part of others, or of nothing, without a refusal
         self._ends_at: set[tuple[int, int]] = set()  # (tensor, before) of recomputations
 
     def program(self) -> Program:
         gaps: Sequence[Gap] = [gap for gap in self._plan.gaps if self._leaves(gap)]
         kept, chains = self._placed(gaps)
         blamed = dict(self._reasons)
-        while set(kept) != set(gaps):  # what is refused stays, and others may depend on its coming back
+        while set(kept) != set(gaps):  # a refused tensor stays, and other gaps may depend on its return
             gaps = kept
             kept, chains = self._placed(gaps)
         steps = self._steps(gaps)
@@ -65,31 +65,31 @@ class _Compiler:
     # Where gaps begin and end
 
     def _first_moment(self, op: int) -> int:
-        """The first moment at which all ops before `op` were launched."""
+        """The first moment at which all ops before `op` have been launched."""
         return bisect_left(self._recording.op_of_moment, op)
 
     def _last_moment(self, op: int) -> int:
-        """The last moment at which op `op` was not yet launched."""
+        """The last moment at which op `op` has not been launched yet."""
         return bisect_right(self._recording.op_of_moment, op) - 1
 
     def _leave(self, gap: Gap) -> int:
-        """The moment at which the gap begins; if the tensor was back for a recomputation alone, that one's."""
+        """The moment at which the gap begins. If the tensor came back only for a recomputation, it is that moment."""
         interrupted = self._triggers.get(gap.after + 1)
         if interrupted is not None and (gap.tensor, gap.after + 1) in self._ends_at:
             return interrupted
         return max(self._first_moment(gap.after + 1), self._recording.only_saved_from.get(gap.tensor, -1))
 
     def _asked(self, gap: Gap) -> int | None:
-        """The moment after the gap's beginning at which autograd first asks for the tensor."""
+        """The first moment after the gap's beginning at which autograd asks for the tensor."""
         leave = self._leave(gap)
         return min((use for save in self._saves.get(gap.tensor, ()) for use in save.uses if use > leave), default=None)
 
     def _leaves(self, gap: Gap) -> bool:
-        """Whether the executor can let the tensor go at all."""
+        """Whether the executor can release the tensor at all."""
         if gap.before == len(self._trace.ops):
             return self._refuse(gap, "autograd or the program holds it for good")
         if gap.tensor not in self._saves:
-            # What is not saved has died by itself, and can only be made again for others.
+            # A tensor that is not saved dies by itself. It can only be recomputed for others.
             gone = int(self._trace.tensors.died[gap.tensor]) <= gap.after
             return (gap.back is Return.RECOMPUTE and gone) or self._refuse(gap, "autograd does not save it")
         if gap.tensor not in self._recording.only_saved_from:
@@ -106,7 +106,7 @@ class _Compiler:
         return False
 
     def _placed(self, gaps: Sequence[Gap]) -> tuple[list[Gap], dict[int, Chain]]:
-        """The gaps that can end where they should, and the chains that end them."""
+        """The gaps that can end before their ops, and the chains that recompute tensors there."""
         groups: dict[int, list[Gap]] = defaultdict(list)
         for gap in gaps:
             groups[gap.before].append(gap)
@@ -129,14 +129,14 @@ class _Compiler:
                 there = [gap for gap in there if gap.back is not Return.RECOMPUTE or gap.tensor in chain.members]
                 chains[before] = chain
             kept += there
-        # A saved tensor that must stay once stays for good.
+        # If one gap of a saved tensor is refused, all its gaps are.
         stuck = {gap.tensor for gap in set(gaps) - set(kept) - self._void if gap.tensor in self._saves}
         return [gap for gap in kept if gap.tensor not in stuck], chains
 
     def _join(
         self, group: Iterable[Gap], following: Mapping[tuple[int, int], Gap], groups: dict[int, list[Gap]]
     ) -> None:
-        """Nothing comes back there after all: what was to be back for others' sake stays away until its next return."""
+        """Merge gaps with the next gap of their tensor, because no tensor comes back before this op after all."""
         for gap in group:
             again = following.get((gap.tensor, gap.before))
             if again is not None and again.after < gap.before and gap.tensor not in self._reasons:
@@ -146,7 +146,7 @@ class _Compiler:
 
     @staticmethod
     def _following(gaps: Iterable[Gap]) -> dict[tuple[int, int], Gap]:
-        """For a gap, by tensor and end, the next of the same tensor."""
+        """By tensor and `before` of a gap: the next gap of the same tensor."""
         found: dict[tuple[int, int], Gap] = {}
         last: dict[int, Gap] = {}
         for gap in sorted(gaps, key=lambda gap: (gap.tensor, gap.after)):
@@ -156,20 +156,20 @@ class _Compiler:
         return found
 
     def _trigger(self, before: int, group: Iterable[Gap]) -> int | None:
-        """The moment at which what is to be back before an op comes back: autograd asks for the first of it."""
+        """The moment at which a group of gaps ends: autograd asks for the first of their tensors."""
         asked = [moment for gap in group if (moment := self._asked(gap)) is not None]
         return min((moment for moment in asked if self._recording.op_of_moment[moment] <= before), default=None)
 
     def _ends(self, gap: Gap, trigger: int | None) -> bool:
         if trigger is None:
-            # Only what the op itself reads is to blame; the rest would come back with it.
+            # Only tensors that the op itself reads are refused; the others would have come back for them.
             blamed = gap.tensor in self._trace.ops.reads[gap.before].tolist()
             return blamed and self._refuse(gap, f"autograd does not ask for it in time for op {gap.before}")
         if gap.tensor in self._saves and self._leave(gap) >= trigger:
             if (gap.tensor, gap.after + 1) in self._ends_at:
-                self._void.add(gap)  # two returns are one, and it stays in between
+                self._void.add(gap)  # two returns fall on one moment, and the tensor stays between them
                 return False
-            return self._refuse(gap, "there is no moment between its letting go and its return")
+            return self._refuse(gap, "there is no moment between its release and its return")
         return True
 
     # What is done at the moments
@@ -199,7 +199,7 @@ class _Compiler:
         }
 
     def _executed(self, gap: Gap, moments: Mapping[tuple[Verb, Gap], int]) -> Gap:
-        """The gap as it happens, in ops."""
+        """The gap as the program carries it out, in ops."""
         op_of = self._recording.op_of_moment
         before = min(op_of[self._triggers[gap.before]], gap.before)
         if gap.tensor not in self._saves:

@@ -1,8 +1,8 @@
-"""A plan as the executor carries it out: what to do at which moment, and which ops to run again.
+"""A program: what the executor does at which moment of an iteration, and which ops it runs again.
 
-The executor acts only when autograd saves a tensor or asks for one: those are the moments. So a gap begins and ends at
-moments, a little later and earlier than the plan says; `Program.plan` is the plan with the gaps that really happen, and
-`refused` says which tensors are kept all the same, and why.
+The executor can act only when autograd saves a tensor or asks for one: these are the moments. So a gap begins a little
+later and ends a little earlier than planned. `Program.plan` has the gaps as they are carried out; `Program.refused`
+says which tensors are kept against the plan, and why.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from neaptide.planning.plan import Gap, Plan
 
 
 class Verb(Enum):
-    """What is done to a tensor at a moment; the order is that within one moment."""
+    """What is done to a tensor at a moment; the numbers are the order within one moment."""
 
-    RELEASE = 0  # its copy to the host has been made: let it go
-    DROP = 1
-    ENCODE = 2
+    RELEASE = 0  # release it after its copy to the host
+    DROP = 1  # release it; it will be recomputed
+    ENCODE = 2  # replace it by its code
     SEND = 3  # begin its copy to the host
     FETCH = 4  # begin its copy from the host
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do."""
+    """An action on the tensor of a gap."""
 
     verb: Verb
     gap: Gap
@@ -35,13 +35,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """An op to run again. Results are taken for members of the chain only."""
+    """An op to run again. Only its results for members of the chain are kept."""
 
     op: int
     call: Call
-    replaced: frozenset[int]  # what it writes and must not: it gets a copy (running statistics)
-    begins: frozenset[int]  # what it writes into for the first time
-    frees: tuple[int, ...]  # members that nothing in the chain needs after it
+    replaced: frozenset[int]  # tensors that it must not overwrite, such as running statistics: it gets copies
+    begins: frozenset[int]  # tensors that it is the first op to write into
+    frees: tuple[int, ...]  # members that no later op of the chain needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class Chain:
     """The ops that run again before one op of the backward pass."""
 
     reruns: tuple[Rerun, ...]
-    members: frozenset[int]  # tensors made again
-    stays: frozenset[int]  # those that stay for autograd to ask for
-    onward: Mapping[int, Gap]  # those that go again at once, and into which gap
+    members: frozenset[int]  # tensors that the chain recomputes
+    stays: frozenset[int]  # members that stay for autograd
+    onward: Mapping[int, Gap]  # members that are released at once, and their next gap
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A tensor that is kept although the plan says otherwise."""
+    """A tensor that is kept against the plan."""
 
     tensor: int
     reason: str
@@ -64,13 +64,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """All the executor needs."""
+    """What the executor does in every iteration."""
 
     plan: Plan
     refused: tuple[Refusal, ...]
     saves: tuple[Save, ...]
     steps: Mapping[int, tuple[Step, ...]]  # by moment
-    chains: Mapping[tuple[int, int], Chain]  # by (tensor, the gap's `before`): the chain that makes it again
+    chains: Mapping[tuple[int, int], Chain]  # by tensor and `before` of a gap: the chain that recomputes it
     recorded: frozenset[int]  # saved tensors that have gaps or that chains read
-    bytes_of: Mapping[int, int]
+    bytes_of: Mapping[int, int]  # of tensors that chains read
     persistent: Mapping[int, str]  # parameters and buffers that chains read: their names

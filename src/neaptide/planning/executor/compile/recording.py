@@ -1,7 +1,7 @@
 """What the executor must know of an iteration beside its trace: the calls behind the ops, and what autograd saved.
 
-Tensors are the trace's, so views of one storage are one tensor; a `View` says how a particular tensor lies in it.
-Whoever records an iteration fills this in; nothing here keeps a tensor alive.
+Tensors have the trace's numbers, so views of one storage are one tensor; a `View` is the layout of a torch tensor in
+its storage. The recorder of an iteration fills this in. Nothing here keeps a torch tensor alive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a tensor lies in its storage."""
+    """The layout of a torch tensor in its storage."""
 
     dtype: torch.dtype
     size: torch.Size
@@ -36,7 +36,7 @@ class View:
         )
 
     def on(self, holder: Tensor) -> Tensor:
-        """The same view of the storage that `holder` lies in."""
+        """A tensor with this layout in the storage of `holder`."""
         if holder.dtype is self.dtype:
             return torch.as_strided(holder, self.size, self.stride, self.offset)
         empty = torch.empty(0, dtype=self.dtype, device=holder.device)
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A tensor in a call's arguments or results: which of the trace's, and the view of it. -1: not on the device."""
+    """A tensor in a call's arguments or results: its number in the trace, or -1 if not on the device; its view."""
 
     tensor: int
     view: View
@@ -54,16 +54,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What an op of the trace was called with; tensors are replaced by references."""
+    """The call behind an op of the trace; its tensors are replaced by references."""
 
     function: Any  # torch._ops.OpOverload
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
-    results: tuple[Reference | None, ...]  # in order; None for what is no tensor on the device
-    changes: bool = False  # the recorded iterations called it with different numbers
+    results: tuple[Reference | None, ...]  # in order; None for a result that is not a tensor on the device
+    changes: bool = False  # whether the recorded iterations called it with different numbers
 
     def tensors(self) -> Iterator[int]:
-        """The tensors among its arguments."""
+        """The tensors among the arguments."""
         return self.tensors_in((self.arguments, self.keywords))
 
     @classmethod
@@ -79,21 +79,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """One tensor that autograd saved, by the order of saving."""
+    """One tensor that autograd saved. Saves are in the order of saving."""
 
-    tensor: int  # of the trace; -1 if it is none of them
+    tensor: int  # its number in the trace; -1 if it has none
     view: View
-    moment: int  # when, among the moments
+    moment: int  # of the saving
     uses: tuple[int, ...]  # the moments at which the backward pass asks for it
-    gone: int | None = None  # the first moment at which autograd no longer has it; None: it has it to the end
+    gone: int | None = None  # the first moment at which autograd has released it; None: autograd holds it to the end
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One iteration. A moment is one saving or one asking; `op_of_moment` says before which op it is."""
+    """One iteration. A moment is when autograd saves a tensor or asks for one."""
 
     calls: Mapping[int, Call]  # by op
     saves: tuple[Save, ...]
-    op_of_moment: tuple[int, ...]
-    only_saved_from: Mapping[int, int]  # of a saved tensor: the moment from which nothing but autograd holds it
-    persistent: Mapping[int, str] = field(default_factory=dict)  # parameters and buffers of the model: their names
+    op_of_moment: tuple[int, ...]  # the op that follows each moment
+    only_saved_from: Mapping[int, int]  # by saved tensor: the moment from which only autograd holds it
+    persistent: Mapping[int, str] = field(default_factory=dict)  # by tensor: the name of a parameter or buffer

@@ -1,6 +1,6 @@
-"""Smaller forms of a tensor's bytes (Gist): the sign bit of a ReLU, non-zero values and where they are, half precision.
+"""The codecs (Gist): the sign bits of a ReLU, non-zero values and their positions, half precision.
 
-Encoding goes piece by piece, so that it needs little memory of its own.
+Tensors are encoded piece by piece, so that encoding needs little memory of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Code:
 
 
 def _bits_of(flags: Tensor) -> Tensor:
-    """Eight flags in a byte."""
+    """The flags, eight in a byte."""
     count = flags.numel()
     padded = flags if count % 8 == 0 else torch.nn.functional.pad(flags, (0, 8 - count % 8))
     weights = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=flags.device)

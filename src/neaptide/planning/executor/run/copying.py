@@ -1,8 +1,8 @@
 """Copies of storages to pinned host memory and back, on two side streams.
 
-No block is left to another stream's mercy: the program's stream waits for a copy before a block that the copy reads is
-let go, and before one that it fills is used. So when memory is free depends on the order of launches alone, not on how
-far the device has come, and a slow copy costs time, never memory.
+The program's stream waits for a copy out before the storage that it reads is released, and for a copy in before the
+storage that it fills is used. So only the order of launches decides when memory is free, not the progress of the
+device: a slow copy costs time, never memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from neaptide.planning.executor.run.host_pool import Block, HostPool
 
 @dataclass(slots=True)
 class HostCopy:
-    """A storage's way to the host and back."""
+    """The copy of a storage on the host, from its beginning to its return."""
 
     block: Block
     bytes: int
@@ -28,7 +28,7 @@ class HostCopy:
 
 
 class Copier:
-    """Two streams, one each way, and the host memory between them."""
+    """Copies storages out and in, on one stream each, through a pool of host memory."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -46,7 +46,7 @@ class Copier:
         return torch.accelerator.current_stream(self._device).record_event()
 
     def send(self, holder: Tensor) -> HostCopy:
-        """Begin the copy of a storage to the host; the caller holds it until `await_sent`."""
+        """Begin the copy of a storage to the host. The caller holds the storage until `await_sent`."""
         size = holder.untyped_storage().nbytes()
         block = self.pool.take(size)
         self._out.wait_event(self._now())
@@ -58,11 +58,11 @@ class Copier:
         return HostCopy(block, size, self._out.record_event())
 
     def await_sent(self, copy: HostCopy) -> None:
-        """What is launched from now on runs after the copy, so the storage may go."""
+        """Make later launches wait for the copy out, so that the storage can be released."""
         torch.accelerator.current_stream(self._device).wait_event(copy.sent)
 
     def fetch(self, copy: HostCopy) -> None:
-        """Begin the copy back, into memory of the current stream."""
+        """Begin the copy in, into memory of the current stream."""
         if copy.arriving is not None:
             return
         with torch.no_grad():
@@ -75,7 +75,7 @@ class Copier:
         self.fetched_bytes += copy.bytes
 
     def receive(self, copy: HostCopy) -> Tensor:
-        """The storage, back on the device for what is launched from now on."""
+        """The storage on the device again; later launches wait for its copy in."""
         self.fetch(copy)
         assert copy.arriving is not None
         assert copy.arrived is not None
@@ -84,7 +84,7 @@ class Copier:
         return copy.arriving
 
     def abandon(self, copy: HostCopy) -> None:
-        """Nobody wants it back."""
+        """Give up a copy whose storage is not needed any more."""
         last = copy.arrived or copy.sent
         torch.accelerator.current_stream(self._device).wait_event(last)
         self.pool.give(copy.block, last)

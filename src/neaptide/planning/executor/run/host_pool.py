@@ -1,4 +1,4 @@
-"""Pinned host memory for swapped tensors: few large pieces, handed out in blocks, so that no swap asks the system."""
+"""Pinned host memory for swapped tensors: a few large pieces in blocks, so that swaps need no system call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALIGNMENT = 256
 
 @dataclass(slots=True)
 class Block:
-    """A range of a piece. All of `free_after` must have passed before it is written again."""
+    """A range of a piece. It may be written when all events of `free_after` have passed."""
 
     piece: int
     start: int
@@ -26,7 +26,7 @@ class Block:
 
 
 class HostPool:
-    """First fit over pinned pieces; a freed block joins its neighbours."""
+    """First fit over pinned pieces; a returned block merges with its free neighbours."""
 
     def __init__(self, piece_bytes: int = _PIECE) -> None:
         self._piece_bytes = piece_bytes
@@ -40,7 +40,7 @@ class HostPool:
         return sum(piece.numel() for piece in self._pieces)
 
     def take(self, wanted: int) -> Block:
-        """A block of at least so many bytes; its `free_after` must be waited for by whoever writes it."""
+        """A block of at least `wanted` bytes. The caller waits for its `free_after` before writing to it."""
         size = -(-wanted // _ALIGNMENT) * _ALIGNMENT
         position = next((i for i, block in enumerate(self._free) if block.bytes >= size), None)
         if position is None:
@@ -64,14 +64,14 @@ class HostPool:
         return self._pieces[block.piece][block.start : block.start + wanted]
 
     def give(self, block: Block, free_after: torch.Event) -> None:
-        """Take a block back; what is handed out of it next is written only after `free_after`."""
+        """Take a block back; its bytes may be written again after `free_after`."""
         self.taken_bytes -= block.bytes
         self._give_back(Block(block.piece, block.start, block.bytes, (free_after,)))
 
     def _give_back(self, block: Block) -> None:
         insort(self._free, block)
         at = self._free.index(block)
-        for left in (at, at - 1):  # joined to the next, then to the one before
+        for left in (at, at - 1):  # merge with the next block, then with the previous one
             if left < 0 or left + 1 >= len(self._free):
                 continue
             first, second = self._free[left], self._free[left + 1]

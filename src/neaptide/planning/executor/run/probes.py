@@ -1,7 +1,7 @@
-"""Whether ops that run again give what they gave: a program may have changed a number since it was recorded.
+"""Checks that reruns give the same results: the user's program may have changed a number since it was recorded.
 
-Now and then, a few bytes of each tensor that is dropped are set aside, and compared when it has been made again. The
-comparisons stay on the device; one answer for the whole iteration is read when the next begins.
+In some iterations, a few bytes of each dropped tensor are set aside and compared when the tensor has been recomputed.
+The comparisons stay on the device; their joint result is read when the next iteration begins.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _EVERY = 16  # iterations
 
 
 def is_probed(iteration: int) -> bool:
-    """Whether an iteration, counted from 0, is one of those that are looked at."""
+    """Whether an iteration, counted from 0, is checked."""
     return iteration < 2 or iteration % _EVERY == 0
 
 
 class Probes:
-    """The bytes set aside in one iteration, by tensor, and what the comparisons said."""
+    """The bytes set aside in one iteration, by tensor, and the result of the comparisons."""
 
     def __init__(self, tensors: int) -> None:
         self._room = tensors
-        self._aside: Tensor | None = None  # one piece for all, and made when it is needed
+        self._aside: Tensor | None = None  # one allocation for all tensors, made at first use
         self._rows: dict[int, int] = {}
         self._differ: Tensor | None = None
 
@@ -46,16 +46,16 @@ class Probes:
             self._differ.logical_or_((some != self._aside[self._rows[tensor], : some.numel()]).any())
 
     def check(self) -> None:
-        """RuntimeError if something was made that is not what it was; waits for the device."""
+        """Raise RuntimeError if a recomputed tensor differs from the dropped one. Waits for the device."""
         if self._differ is not None and bool(self._differ):
             raise RuntimeError(
-                "an op that was run again gave another result: it is given a number that has changed since the model "
-                f"was profiled, and the gradients of up to {_EVERY} iterations may be wrong; leave the context and "
-                "enter a new one"
+                "an op that ran again gave another result: one of its arguments is a number that has changed since the "
+                f"model was profiled; the gradients of up to {_EVERY} iterations may be wrong, so leave the context "
+                "and enter a new one"
             )
 
 
 def _some_bytes(holder: Tensor) -> Tensor:
     size = holder.untyped_storage().nbytes()
-    step = -(-size // _BYTES) | 1  # odd, so that all bytes of a number have their turn
+    step = -(-size // _BYTES) | 1  # odd, so that all bytes of a number are sampled
     return View(torch.uint8, torch.Size((-(-size // step),)), (step,), 0).on(holder)

@@ -1,4 +1,4 @@
-"""One planned tensor of one iteration: where its bytes are now."""
+"""Where the bytes of one planned tensor of one iteration are now."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from neaptide.planning.plan import Gap
 
 
 class Record:
-    """Holds a storage, its code, or its copy on the host. Autograd's handles share it; it goes with the last one."""
+    """Holds a storage, its code, or its copy on the host. Autograd's handles share it and keep it alive."""
 
     __slots__ = ("__weakref__", "_code", "_copier", "_host_copy", "gap", "holder", "tensor", "version")
 
     def __init__(self, tensor: int, saved: Tensor, copier: Copier) -> None:
         self.tensor = tensor
-        self.holder: Tensor | None = saved.detach()  # the tensor itself would hold its own node in a cycle
-        self.version: int | None = None  # when it was let go for the first time
-        self.gap: Gap | None = None  # the gap it is in
+        self.holder: Tensor | None = (
+            saved.detach()
+        )  # detached, because the tensor itself would hold its node in a cycle
+        self.version: int | None = None  # of the tensor, when its storage was first released
+        self.gap: Gap | None = None  # the current gap
         self._copier = copier
         self._host_copy: HostCopy | None = None
         self._code: Code | None = None
@@ -29,19 +31,19 @@ class Record:
         if self._host_copy is not None:
             self._copier.abandon(self._host_copy)
 
-    def _let_go(self) -> None:
+    def _release_storage(self) -> None:
         if self.version is None and self.holder is not None:
             self.version = self.holder._version
         self.holder = None
 
     def current_version(self) -> int | None:
-        """The version of the program's own tensor; once that was let go, what it was then."""
+        """The version of the user's tensor; after a release, its version at the release."""
         return self.version if self.version is not None or self.holder is None else self.holder._version
 
     def drop(self, gap: Gap) -> None:
         if self.holder is not None:
             self.gap = gap
-            self._let_go()
+            self._release_storage()
 
     def encode(self, gap: Gap, dtype: torch.dtype) -> None:
         if self.holder is not None:
@@ -50,7 +52,7 @@ class Record:
             count = storage.nbytes() // dtype.itemsize
             self._code = ENCODE[gap.codec](View(dtype, torch.Size((count,)), (1,), 0).on(self.holder))
             self.gap = gap
-            self._let_go()
+            self._release_storage()
 
     def decode(self) -> None:
         assert self._code is not None
@@ -65,10 +67,10 @@ class Record:
             self.gap = gap
 
     def release(self, gap: Gap) -> None:
-        """Let it go if its copy is still wanted."""
+        """Release the storage after its copy out, unless autograd has asked for it meanwhile."""
         if self.gap is gap and self._host_copy is not None and self.holder is not None:
             self._copier.await_sent(self._host_copy)
-            self._let_go()
+            self._release_storage()
 
     def fetch(self, gap: Gap) -> None:
         if self.gap is gap and self.holder is None and self._host_copy is not None:
@@ -80,7 +82,7 @@ class Record:
         self._host_copy = None
 
     def stay(self) -> None:
-        """It was asked for before it was let go: it stays."""
+        """Keep the storage, because autograd asked for it before its release."""
         if self._host_copy is not None:
             self._copier.abandon(self._host_copy)
             self._host_copy = None

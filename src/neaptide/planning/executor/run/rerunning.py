@@ -1,4 +1,4 @@
-"""Running recorded ops again."""
+"""Runs recorded ops again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from neaptide.planning.executor.compile.recording import Reference
 def rerun(
     chain: Chain, wanted: int, find: Callable[[int], Tensor | None], bytes_of: Mapping[int, int]
 ) -> dict[int, Tensor]:
-    """Run a chain; returns holders of the storages that it made and that stay, the wanted one among them.
+    """Run a chain; return tensors that hold the storages that it made and that stay, the wanted one among them.
 
-    `find` gives some view of a storage that the chain does not make. Autocast is off: the recorded ops are those that
-    it led to, casts included.
+    `find` gives some view of a storage that the chain does not make. Autocast is off, because the recorded ops include
+    its casts.
     """
     made: dict[int, Tensor] = {}
     with torch.no_grad(), torch._C._DisableAutocast():

@@ -1,4 +1,4 @@
-"""Carries out a program on a running model: its hooks are called whenever autograd saves a tensor or asks for one."""
+"""Carries out a program on a running model, in hooks that autograd calls when it saves a tensor or asks for one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from neaptide.planning.executor.run.rerunning import rerun
 from neaptide.planning.plan import Return
 
 
-class Kept:
-    """What autograd holds of a tensor that is no concern of the program."""
+class KeptHandle:
+    """What autograd holds instead of a tensor that the program does not touch."""
 
     __slots__ = ("asked", "iteration", "position", "tensor", "version")
 
@@ -33,8 +33,8 @@ class Kept:
         self.asked = 0
 
 
-class Planned:
-    """What autograd holds of a tensor that has a record."""
+class PlannedHandle:
+    """What autograd holds instead of a tensor that has a record."""
 
     __slots__ = ("asked", "iteration", "position", "record", "version")
 
@@ -44,20 +44,20 @@ class Planned:
 
 
 class Iteration:
-    """The tensors of one iteration, by the trace's numbers; it holds none of them."""
+    """The records of one iteration, by the trace's numbers of their tensors; it keeps none alive."""
 
     def __init__(self, program: Program, number: int) -> None:
         self.program = program
         self.number = number
         self.probes = Probes(len(program.recorded)) if is_probed(number) else None
         self.saved = 0
-        self.asked = False  # autograd has asked for something
-        self.strange = ""  # how it differs from the recorded one
+        self.asked = False  # whether autograd has asked for a tensor
+        self.difference = ""  # how it differs from the recorded iteration
         self.records: WeakValueDictionary[int, Record] = WeakValueDictionary()
 
 
 class Runner:
-    """A context: inside it, the program is carried out. Call `begin` before every iteration."""
+    """A context in which the program is carried out. Call `begin` before every iteration."""
 
     def __init__(self, program: Program, device: torch.device, persistent: Mapping[str, Tensor]) -> None:
         self.program = program
@@ -84,53 +84,48 @@ class Runner:
 
     @property
     def abandoned(self) -> bool:
-        """Whether a forward pass was made and autograd has already thrown away all that it saved."""
-        # Every handle refers to its iteration; else it is this object and the call below.
+        """Whether a forward pass ran and autograd has already released everything that it saved."""
+        # Every handle refers to its iteration. Without handles, only this object and the call below do.
         return self._iteration.saved > 0 and getrefcount(self._iteration) <= 2
 
-    @property
-    def strange(self) -> str:
-        """How the iteration differs from the recorded one, as far as it has come; empty if it does not."""
-        return self._iteration.strange
-
     def begin(self) -> str:
-        """Begin an iteration; how the one before differed from the recorded one, empty if it did not."""
+        """Begin an iteration; return how the previous one differed from the recorded one, empty if it did not."""
         before = self._iteration
         self._iteration = Iteration(self.program, before.number + (before.saved > 0))
         if before.probes is not None:
             before.probes.check()
-        if not before.strange and 0 < before.saved < len(self.program.saves):
+        if not before.difference and 0 < before.saved < len(self.program.saves):
             return f"{before.saved} tensors were saved, not {len(self.program.saves)}"
-        return before.strange
+        return before.difference
 
     # Called by autograd
 
-    def _pack(self, tensor: Tensor) -> Kept | Planned:
+    def _pack(self, tensor: Tensor) -> KeptHandle | PlannedHandle:
         iteration, program = self._iteration, self.program
         position = iteration.saved
         iteration.saved = position + 1
-        if iteration.strange or position >= len(program.saves):
-            iteration.strange = iteration.strange or f"more than {len(program.saves)} tensors were saved"
-            return Kept(iteration, position, tensor)
+        if iteration.difference or position >= len(program.saves):
+            iteration.difference = iteration.difference or f"more than {len(program.saves)} tensors were saved"
+            return KeptHandle(iteration, position, tensor)
         save = program.saves[position]
         if not save.view.matches(tensor):
-            iteration.strange = f"saved tensor {position} is {list(tensor.shape)}, not {list(save.view.size)}"
-            return Kept(iteration, position, tensor)
+            iteration.difference = f"saved tensor {position} is {list(tensor.shape)}, not {list(save.view.size)}"
+            return KeptHandle(iteration, position, tensor)
         if save.moment in program.steps:
             self._do(program.steps[save.moment], iteration)
         number = save.tensor
         if number not in program.recorded:
-            return Kept(iteration, position, tensor)
+            return KeptHandle(iteration, position, tensor)
         record = iteration.records.get(number)
         if record is None:
             record = Record(number, tensor, self.copier)
             iteration.records[number] = record
-        return Planned(iteration, position, record, tensor._version)
+        return PlannedHandle(iteration, position, record, tensor._version)
 
-    def _unpack(self, handle: Kept | Planned) -> Tensor:
+    def _unpack(self, handle: KeptHandle | PlannedHandle) -> Tensor:
         iteration, program = handle.iteration, handle.iteration.program
         iteration.asked = True
-        if isinstance(handle, Kept) and (iteration.strange or handle.position >= len(program.saves)):
+        if isinstance(handle, KeptHandle) and (iteration.difference or handle.position >= len(program.saves)):
             return self._checked(handle.tensor, handle.version, handle.tensor._version)
         save = program.saves[handle.position]
         if handle.asked < len(save.uses):
@@ -138,7 +133,7 @@ class Runner:
             handle.asked += 1
             if steps:
                 self._do(steps, iteration)
-        if isinstance(handle, Kept):
+        if isinstance(handle, KeptHandle):
             return self._checked(handle.tensor, handle.version, handle.tensor._version)
         with torch.no_grad():
             holder = self.holder(handle.record, iteration)
@@ -178,12 +173,12 @@ class Runner:
         return next(save.view.dtype for save in self.program.saves if save.tensor == tensor)
 
     def holder(self, record: Record, iteration: Iteration) -> Tensor:
-        """The record's storage, brought back if it is away."""
+        """The record's storage, brought back if it is absent."""
         if record.holder is not None:
             record.stay()
             return record.holder
         gap = record.gap
-        assert gap is not None  # it is somewhere
+        assert gap is not None  # the storage is on the host, encoded or dropped
         if gap.back is Return.SWAP:
             record.receive()
         elif gap.back is Return.DECODE:
@@ -211,7 +206,7 @@ class Runner:
                     iteration.probes.compare(tensor, made[tensor])
 
     def _find(self, tensor: int, iteration: Iteration) -> Tensor | None:
-        """Some view of the storage that an op to be run again reads."""
+        """Some view of a storage that a rerun reads."""
         record = iteration.records.get(tensor)
         if record is not None:
             return self.holder(record, iteration)
