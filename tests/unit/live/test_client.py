@@ -1,0 +1,271 @@
+"""A job's client without torch, a thread or a socket: a scripted device and measurer, and the messages it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import pytest
+
+from neaptide.core.control.job import JobKind
+from neaptide.core.control.need import Need
+from neaptide.core.traces.trace_format import decode
+from neaptide.devices.interface import IterationFacts, KernelLog, MemoryFigures
+from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.measurer import Measured
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.framing import DaemonInbox
+from tides import MIB, tide
+
+TRACE = tide("job", 50, 0.004, 10 * MIB, 40 * MIB)
+
+
+class ScriptedAgent:
+    """A DeviceAgent that notes what it is told; every armed iteration launches something unless `idle`."""
+
+    slot, device_type, spec_name, sms = 3, "scripted", "soft", 2
+    supplies = frozenset(Need)
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.sent: list[say.Message] = []
+        self.after_device: list[say.Message] = []
+        self.expected: list[int] = []
+        self.idle = False
+        self.peak_bytes = TRACE.peak_bytes
+        self.allocated_bytes = 100
+        self._begun = 0
+        self._armed = False
+
+    def send(self, frame: bytes, *, after_device: bool = False) -> bool:
+        (self.after_device if after_device else self.sent).extend(DaemonInbox().feed(frame))
+        return True
+
+    def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
+        assert facts.index == self._begun - 1
+        self.after_device.extend(DaemonInbox().feed(frame[:-8] + (7).to_bytes(8, "big")))
+
+    def hold_launches(self) -> None:
+        self.done.append("hold")
+
+    def release_launches(self) -> None:
+        self.done.append("release")
+
+    def refuse_launches(self, reason: str) -> None:
+        self.done.append(reason)
+
+    def run_without_daemon(self) -> None:
+        self.done.append("alone")
+
+    def arm_iteration(self) -> None:
+        self._armed = True
+        self.done.append("arm")
+
+    def end_iteration(self) -> IterationFacts | None:
+        if self.idle or not self._armed:
+            return None
+        self._armed = False
+        self._begun += 1
+        return IterationFacts(self._begun - 1, 5, self.peak_bytes, self.allocated_bytes)
+
+    def take_recent(self) -> tuple[int, int]:
+        return self.peak_bytes, self.allocated_bytes
+
+    def expect(self, lease_levels: Sequence[int]) -> None:
+        self.expected = list(lease_levels)
+
+    def memory(self) -> MemoryFigures:
+        return MemoryFigures(0, TRACE.peak_bytes, 0, TRACE.peak_bytes, 0)
+
+    def wait_for_held_launch(self, seconds: float) -> bool:
+        raise NotImplementedError
+
+    def not_the_clients(self, *_: object) -> None:
+        pytest.fail("the client leaves this to its connection")
+
+    connect_reports = disconnect_reports = iterations_ended = not_the_clients
+    launched = check = close = forget_after_fork = not_the_clients
+
+    def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
+        raise NotImplementedError
+
+
+class ScriptedMeasurer:
+    """Has its trace when the third iteration begins."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.changes = 0
+        self.stopped = False
+
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:  # noqa: ARG002
+        self.begun += 1
+        return Measured(TRACE, self.begun - 1) if self.begun == 3 else None
+
+    def change(self) -> None:
+        self.changes += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Job:
+    """A client, its device, and what a program and a daemon do with it."""
+
+    def __init__(self, kind: JobKind = JobKind.TRAINING) -> None:
+        self.agent = ScriptedAgent()
+        self.measurers: list[ScriptedMeasurer] = []
+        self.client = Client(self.agent, JobSettings(name="job", kind=kind), self._measurer)  # type: ignore[arg-type]
+        self.hung_up = 0
+        self.client.hang_up = self._hang_up
+        self.client.hold()
+
+    def _measurer(self) -> ScriptedMeasurer:
+        self.measurers.append(ScriptedMeasurer())
+        return self.measurers[-1]
+
+    def _hang_up(self) -> None:
+        self.hung_up += 1
+
+    def iterate(self, count: int = 1, trained: bool = True) -> None:
+        for _ in range(count):
+            self.client.begin(serving=not trained, trained=trained)
+            self.client.end_forward()
+            self.client.end()
+
+    def join(self) -> None:
+        """Be measured, with a turn from the start."""
+        self.client.hello(0)
+        self.client.handle(say.Turn())
+        self.iterate(3)
+
+
+def test_the_first_launch_waits_for_the_turn_and_is_released_once() -> None:
+    job = Job()
+    assert not job.client.hello(0).resumed
+    assert job.agent.done == ["hold"]
+    job.client.handle(say.Turn())
+    job.client.lost()
+    assert job.agent.done == ["hold", "release", "alone"]
+
+
+@pytest.mark.parametrize("turn_at", [0, 4])
+def test_the_trace_is_sent_once_whether_the_turn_or_the_trace_comes_first(turn_at: int) -> None:
+    job = Job()
+    job.client.hello(0)
+    for index in range(6):
+        if index == turn_at:
+            job.client.handle(say.Turn())
+        job.iterate()
+    (profiled,) = [message for message in job.agent.sent if isinstance(message, say.Profiled)]
+    assert profiled.measured == 2
+    assert decode(profiled.trace).peak_bytes == TRACE.peak_bytes
+
+
+def test_from_when_it_was_measured_every_iteration_is_armed_and_its_end_reported() -> None:
+    job = Job()
+    job.join()
+    assert job.agent.done.count("arm") == 1
+    assert job.agent.expected[0] == TRACE.peak_bytes
+    job.iterate(2)
+    ends = [message for message in job.agent.after_device if isinstance(message, say.IterationEnded)]
+    assert [(end.index, end.size, end.took_ns) for end in ends] == [(0, 1.0, 7), (1, 1.0, 7), (2, 1.0, 7)]
+    assert len([message for message in job.agent.after_device if isinstance(message, say.PhaseEnded)]) == 3
+
+
+def test_an_iteration_that_launches_nothing_is_not_reported() -> None:
+    job = Job()
+    job.join()
+    job.agent.idle = True
+    job.iterate()
+    job.agent.idle = False
+    job.iterate()
+    ends = [message for message in job.agent.after_device if isinstance(message, say.IterationEnded)]
+    assert [end.index for end in ends] == [0, 1]
+
+
+def test_an_iteration_that_allocates_twice_as_much_is_twice_as_large() -> None:
+    job = Job()
+    job.join()
+    job.agent.allocated_bytes = 200
+    job.iterate()
+    (*_, end) = [message for message in job.agent.after_device if isinstance(message, say.IterationEnded)]
+    assert end.size == 2.0
+
+
+def test_growth_is_expected_on_the_board_and_told_to_this_daemon_and_the_next() -> None:
+    job = Job()
+    job.join()
+    job.agent.peak_bytes = 2 * TRACE.peak_bytes
+    job.iterate(2)
+    assert [message for message in job.agent.sent if isinstance(message, say.Grew)] == [say.Grew(2 * TRACE.peak_bytes)]
+    assert job.agent.expected[0] >= 2 * TRACE.peak_bytes
+    job.client.lost()
+    hello = job.client.hello(5)
+    assert hello.resumed
+    assert hello.trace is not None
+    assert hello.ended == 5
+    job.client.handle(say.Welcome(measure=False))
+    assert job.agent.sent[-1] == say.Grew(2 * TRACE.peak_bytes)
+
+
+def test_without_a_daemon_the_job_goes_on_and_says_so_to_the_device_each_time() -> None:
+    job = Job()
+    job.client.lost()
+    job.client.lost()
+    assert job.agent.done == ["hold", "alone", "release", "alone"]
+
+
+def test_a_refused_job_has_its_launches_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    job = Job()
+    job.client.handle(say.JobRefused("it needs 9 GiB"))
+    assert job.client.refused
+    assert job.agent.done[-1] == "neaptide: job job was refused: it needs 9 GiB"
+    assert capfd.readouterr().err == "neaptide: job job was refused: it needs 9 GiB\n"
+
+
+def test_a_program_that_served_and_begins_to_train_is_measured_again() -> None:
+    job = Job()
+    job.client.hello(0)
+    job.client.handle(say.Turn())
+    job.iterate(4, trained=False)
+    job.client.change()
+    assert job.hung_up == 1
+    assert job.agent.sent[-1] == say.Goodbye()
+    assert job.agent.expected == []
+    assert not job.client.hello(2).resumed
+    assert [measurer.changes for measurer in job.measurers] == [0, 1]
+    job.iterate(3)
+    job.client.change()  # the second optimizer of a program that trains
+    assert job.hung_up == 1
+
+
+def test_every_iteration_of_an_inference_job_is_a_request_from_when_it_was_measured() -> None:
+    job = Job(JobKind.INFERENCE)
+    job.join()
+    job.iterate()
+    assert [message for message in job.agent.sent if isinstance(message, say.RequestArrived)] == [
+        say.RequestArrived()
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "farewell"), [(None, say.Goodbye()), ("ValueError: no", say.Failed("ValueError: no"))]
+)
+def test_a_job_that_leaves_says_how_when_the_device_has_passed_everything(
+    failure: str | None, farewell: say.Message
+) -> None:
+    job = Job()
+    job.client.hello(0)
+    if failure is not None:
+        job.client.fail(failure)
+    job.client.leave()
+    assert job.agent.after_device == [farewell]
+    assert job.measurers[0].stopped
+    assert job.agent.done == ["hold", "release"]
+
+
+def test_a_process_that_never_used_the_device_leaves_without_a_message() -> None:
+    job = Job()
+    job.client.leave()
+    assert (job.agent.sent, job.agent.after_device) == ([], [])
