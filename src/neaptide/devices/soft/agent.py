@@ -99,8 +99,8 @@ class SoftAgent(SoftDevice):
         native.check_memory()
 
     def close(self) -> None:
+        native.stop()  # reports of what was launched go out
         self._reporter.disconnect()
-        native.stop()
 
     def forget_after_fork(self) -> None:
         self._reporter.forget()

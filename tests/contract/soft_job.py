@@ -1,0 +1,146 @@
+"""A job of the contract on the device `soft`: a process of its own that makes the tide of its description.
+
+The client, the device and the board are the real ones. Only the search for iterations and the measuring of the first
+ones are replaced, so that an iteration is exactly what the description says.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from contract.world import LEASE, Step, Tide
+from neaptide.core.control.job import JobKind
+from neaptide.core.traces.trace import Phase
+from neaptide.devices import find_kind
+from neaptide.devices.board import Board
+from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.connection import Connection
+from neaptide.live.job.measurer import Measured
+
+MEASURED = 2
+_LOOK_SECONDS = 0.002
+_LONGEST_SECONDS = 10.0
+
+
+class ScriptedMeasurer:
+    """A Measurer that knows the trace from the beginning, and gives it after the first iterations as others do."""
+
+    def __init__(self, tide: Tide) -> None:
+        self._trace = tide.trace
+        self._begun = 0
+
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:  # noqa: ARG002
+        if self._begun == MEASURED:
+            # A first kernel begins the iteration, since torch.empty takes memory without a launch.
+            return Measured(self._trace, MEASURED, np.array([0, *range(len(self._trace.ops))]))
+        self._begun += 1
+        return None
+
+    def change(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def settings_of(tide: Tide) -> JobSettings:
+    serves = tide.kind is JobKind.INFERENCE
+    told = tide.iterations + MEASURED if tide.says_iterations and not serves else None
+    return JobSettings(name=tide.name, kind=tide.kind, iterations=told, deadline_seconds=tide.deadline_seconds)
+
+
+def run(tide: Tide, socket: Path, board: Path, record: Path) -> None:
+    """The process."""
+    import torch
+
+    torch.set_num_threads(1)
+    agent = find_kind("soft").attach(board, tide.name)
+    client = Client(agent, settings_of(tide), lambda: ScriptedMeasurer(tide))
+    connection = Connection(client, agent, socket)
+    connection.start()
+    _Program(tide, client, Board.open(board), record).run()
+    connection.leave()
+    agent.close()
+
+
+class _Program:
+    def __init__(self, tide: Tide, client: Client, board: Board, record: Path) -> None:
+        import torch
+
+        from neaptide.devices.soft import native
+
+        self.tide, self.client, self.board, self.native = tide, client, board, native
+        self.empty = lambda size: torch.empty(size, dtype=torch.uint8, device="soft")
+        self.record = record.open("w", buffering=1)
+        self.measured = False
+        native.set_persistent(True)
+        self.weight = self.empty(round(tide.persistent * LEASE))
+        native.set_persistent(False)
+        self.weight[:1].fill_(0)
+
+    def run(self) -> None:
+        tide = self.tide
+        for index in range(-MEASURED, len(tide.requests) or tide.iterations):
+            if index == 0:
+                self.native.empty_cache()
+                self.measured = True
+            self.client.begin(tide.kind is JobKind.INFERENCE, True)
+            self.iterate(index)
+            self.client.end()
+            if not tide.ahead:
+                self.native.synchronize()
+            self.note()
+
+    def iterate(self, index: int) -> None:
+        tide = self.tide
+        grows = index >= 0 and (tide.more_in is None or index in tide.more_in)
+        blocks = tide.blocks(tide.more if grows else 0)
+        alive: dict[int, object] = {}
+        phase = Phase.FORWARD
+        self.weight[:1].fill_(0)
+        for op, step in enumerate(tide.steps):
+            if phase is Phase.FORWARD and step.phase is not Phase.FORWARD:
+                self.client.end_forward()
+            phase = step.phase
+            for number, block in enumerate(blocks):
+                if block.died == op - 1:
+                    del alive[number]
+                elif block.born == op:
+                    alive[number] = self.empty(block.bytes)
+            (self.weight if step.width > 1 else self.weight[:1]).fill_(op)
+            if not tide.ahead:
+                self.native.synchronize()
+            self.note()
+            self.pass_time(step, index)
+            if op == len(tide.steps) // 2:
+                self.misbehave(index)
+        alive.clear()
+
+    def pass_time(self, step: Step, index: int) -> None:
+        if self.tide.ahead:
+            return
+        time.sleep(step.seconds)
+        if step.until is None or index < 0:
+            return
+        end = time.monotonic() + _LONGEST_SECONDS
+        while time.monotonic() < end and not self.board_shows_end_or_wait(step.until):
+            time.sleep(_LOOK_SECONDS)
+
+    def board_shows_end_or_wait(self, job: str) -> bool:
+        slots = [slot for slot in self.board.snapshot().slots if slot.job == job]
+        return not slots or slots[0].wanted_bytes > 0
+
+    def misbehave(self, index: int) -> None:
+        if index == self.tide.stops_in:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if index == self.tide.killed_in:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def note(self) -> None:
+        if self.measured:
+            held = self.native.memory()["held"]
+            self.record.write(f"{time.monotonic_ns()} {held / LEASE}\n")

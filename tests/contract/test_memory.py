@@ -1,0 +1,74 @@
+"""Which job gets memory and when, and which job is evicted."""
+
+from __future__ import annotations
+
+from contract.engines import engines
+from contract.world import MS, Engine, Scene, StartsWhen, Step, Tide, both, holds
+from neaptide.core.control.actions import Admit
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobFailed, JobResumed
+from simple_policies import Everything
+
+
+@engines(pending=("soft",))
+def test_memory_is_granted_if_the_older_iterations_can_end_one_after_the_other(engine: Engine) -> None:
+    # Two older iterations hold 2 of 8 leases, and the third asks for 4. Of 18, 10 are left for the 6 that the oldest
+    # needs yet; when it has ended, there is enough for the second. One lease more of each job is persistent.
+    low, high = Step(2, 80 * MS, until="c"), Step(8)
+    older = [Tide(name=name, steps=(low, high)) for name in "ab"]
+    third = Tide(name="c", steps=(Step(4, 5 * MS),))
+    policy = StartsWhen(c=both(holds("a", 3), holds("b", 3)))
+    facts = engine.run(Scene(tides=[*older, third], budget=18 + 3, policy=policy))
+    facts.check_all_ended()
+    assert facts.reached("c", 5) < min(facts.reached("a", 9), facts.reached("b", 9))
+    assert not facts.events(JobEvicted)
+
+
+@engines()
+def test_memory_that_an_older_iteration_needs_to_end_is_kept_for_it(engine: Engine) -> None:
+    older = Tide(name="a", steps=(Step(2, 80 * MS, until="b"), Step(8, 5 * MS)))
+    younger = Tide(name="b", steps=(Step(6, 5 * MS),))
+    facts = engine.run(Scene(tides=[older, younger], budget=12 + 2, policy=StartsWhen(b=holds("a", 3))))
+    facts.check_all_ended()
+    assert facts.reached("b", 7) > facts.reached("a", 9)
+    assert not facts.events(JobEvicted)
+
+
+@engines(pending=("soft",), simulator="a trace says bytes; what a device leases for them is seen on the device")
+def test_jobs_are_admitted_together_if_their_leases_fit_not_their_bytes(engine: Engine) -> None:
+    # 1.5 + 1.5 + 5 leases of bytes are 8, but each persistent part takes two leases.
+    tides = [Tide(name=name, persistent=1.5, steps=(Step(5),), iterations=2) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=8, policy=Everything()))
+    facts.check_all_ended()
+    (admitted,), (first_end,) = facts.decided(Admit, "b"), facts.events(JobEnded, "a")
+    assert facts.place(admitted) > facts.place(first_end)
+
+
+@engines()
+def test_jobs_are_admitted_together_if_persistent_leases_and_the_largest_tide_fit(engine: Engine) -> None:
+    tides = [Tide(name=name, persistent=2, steps=(Step(5), Step(1)), iterations=3) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=9, policy=Everything()))
+    facts.check_all_ended()
+    assert facts.place(facts.decided(Admit, "b")[0]) < facts.place(facts.events(JobEnded, "a")[0])
+    assert not facts.refused(Admit)
+
+
+@engines()
+def test_if_all_iterations_wait_the_youngest_is_evicted_and_returns_when_the_oldest_has_ended(engine: Engine) -> None:
+    # Both fit until the budget is cut; then neither can rise to its top.
+    steps = (Step(3, 150 * MS), Step(4, 50 * MS))
+    tides = [Tide(name=name, steps=steps) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=10, policy=StartsWhen(b=holds("a", 4)), budget_changes=[(50 * MS, 8)]))
+    facts.check_all_ended()
+    assert [event.job for event in facts.events(JobEvicted)] == ["b"]
+    (returned,), (oldest_end,) = facts.events(JobResumed, "b"), facts.events(IterationEnded, "a")
+    assert facts.place(returned) > facts.place(oldest_end)
+
+
+@engines()
+def test_a_job_that_needs_more_than_the_budget_fails_alone(engine: Engine) -> None:
+    tides = [Tide(name="large", steps=(Step(9),)), Tide(name="small", steps=(Step(2),), iterations=3)]
+    facts = engine.run(Scene(tides=tides, budget=8, policy=Everything()))
+    assert facts.ended == {"small"}
+    assert facts.most_held <= 8
+    assert facts.held_at_the_end == 0
+    assert not [entry for entry in facts.events(JobFailed) if entry.job == "small"]

@@ -1,0 +1,91 @@
+"""What README promises, whatever the jobs do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from contract.engines import engines
+from contract.world import LEASE, MS, Engine, Scene, StartsWhen, Step, Tide, holds, rise_and_fall
+from neaptide.core.control.actions import Start
+from neaptide.core.control.events import BudgetChanged, IterationEnded, JobEnded, JobEvicted, JobResumed
+from neaptide.policies import POLICIES
+from simple_policies import Everything
+
+NAMES = sorted(set(POLICIES) - {"spatial-paged"})
+
+
+def three_jobs(iterations: int) -> list[Tide]:
+    """Together they would hold 28 leases at their tops."""
+    return [
+        Tide(name="a", persistent=2, steps=rise_and_fall(8), iterations=iterations),
+        Tide(name="b", persistent=1, steps=rise_and_fall(10, 12 * MS), iterations=iterations),
+        Tide(name="c", persistent=1, steps=rise_and_fall(6, 5 * MS), iterations=iterations),
+    ]
+
+
+@pytest.mark.parametrize("policy", NAMES)
+@engines(soft="tests/live runs every policy on processes")
+def test_the_budget_is_never_exceeded_and_every_job_ends_under_every_policy(engine: Engine, policy: str) -> None:
+    engine.run(Scene(tides=three_jobs(6), budget=16, policy=POLICIES.make(policy))).check_all_ended()
+
+
+@engines()
+def test_the_budget_is_never_exceeded_when_everything_is_started_at_once(engine: Engine) -> None:
+    facts = engine.run(Scene(tides=three_jobs(4), budget=16, policy=Everything()))
+    facts.check_all_ended()
+    assert facts.most_held > 12  # the jobs did share the device
+
+
+@engines()
+def test_the_oldest_iteration_ends_first_when_the_budget_is_enough_for_one(engine: Engine) -> None:
+    tides = [Tide(name=name, steps=(Step(2, 20 * MS), Step(8, 5 * MS))) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=10, policy=StartsWhen(b=holds("a", 3))))
+    facts.check_all_ended()
+    started = [entry.action.job for entry in facts.decided(Start)]  # type: ignore[attr-defined]
+    assert [event.job for event in facts.events(IterationEnded)] == started == ["a", "b"]
+
+
+@engines()
+def test_a_short_job_ends_long_before_the_long_ones_that_came_before_it(engine: Engine) -> None:
+    long = [Tide(name=name, steps=rise_and_fall(8), iterations=40) for name in "ab"]
+    short = Tide(name="c", steps=rise_and_fall(8), iterations=3)
+    facts = engine.run(Scene(tides=[*long, short], budget=13, policy=POLICIES.make("neaptide")))
+    facts.check_all_ended()
+    end = facts.place(facts.events(JobEnded, "c")[0])
+    assert all(sum(facts.place(each) < end for each in facts.events(IterationEnded, name)) < 20 for name in "ab")
+
+
+@engines(simulator="a simulated iteration holds what its trace says")
+def test_jobs_that_take_more_than_their_traces_say_are_evicted_restored_and_end(engine: Engine) -> None:
+    tides = [Tide(name=name, steps=(Step(3, 60 * MS), Step(6, 20 * MS)), iterations=3, more=5) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=15, policy=StartsWhen(b=holds("a", 4))))
+    facts.check_all_ended()
+    assert facts.events(JobEvicted)
+    assert len(facts.events(JobResumed)) == len(facts.events(JobEvicted))
+
+
+@engines()
+def test_a_lower_budget_is_kept_once_memory_has_been_given_back(engine: Engine) -> None:
+    tides = [Tide(name=name, persistent=2, steps=rise_and_fall(6, 12 * MS), iterations=25) for name in "ab"]
+    changes = [(60 * MS, 10), (160 * MS, 16)]
+    facts = engine.run(Scene(tides=tides, budget=16, policy=POLICIES.make("neaptide"), budget_changes=changes))
+    facts.check_all_ended()
+    assert [event.budget_bytes / LEASE for event in facts.events(BudgetChanged)] == [10, 16]
+    low = [view.held_bytes / LEASE for view in facts.views if view.budget_bytes == 10 * LEASE]
+    settled = next(index for index, held in enumerate(low) if held <= 10)
+    assert max(low[settled:]) <= 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+@engines(simulator="the simulator has no processes")
+def test_a_job_killed_at_any_moment_gives_everything_back(engine: Engine, seed: int) -> None:
+    chance = random.Random(seed)
+    killed = Tide(name="a", steps=rise_and_fall(8, 12 * MS), iterations=100_000, killed_after=chance.uniform(0, 0.3))
+    other = Tide(name="b", steps=rise_and_fall(8, 12 * MS), iterations=10)
+    facts = engine.run(Scene(tides=[killed, other], budget=14, policy=POLICIES.make("neaptide")))
+    assert (facts.ended, set(facts.failed)) == ({"b"}, {"a"})
+    assert facts.iterations("b") == 10
+    assert facts.most_held <= 14
+    assert facts.held_at_the_end == 0
