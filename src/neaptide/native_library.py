@@ -11,6 +11,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+# Headers with the rules that native code shares; a library that includes them names this folder among its own.
+RULES = Path(__file__).parent / "core" / "rules"
+
 
 class BuildError(ValueError):
     """A C++ part cannot be built here."""

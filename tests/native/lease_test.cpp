@@ -119,6 +119,50 @@ TEST(a_younger_iteration_leaves_what_an_older_one_is_foreseen_to_need) {
   CHECK_EQUAL(board->high_water_bytes(), 10 * kMiB);
 }
 
+TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {9 * kMiB, 1});
+  Member first(board, "first"), second(board, "second"), third(board, "third");
+  for (Member* member : {&first, &second, &third}) member->begin_iteration();
+  for (Member* member : {&first, &second}) {
+    member->set_foreseen(4 * kMiB);
+    CHECK(member->try_take(kMiB) == Lease::granted);
+  }
+  CHECK(third.try_take(5 * kMiB) == Lease::reserved);
+  CHECK(third.try_take(4 * kMiB) == Lease::granted);
+}
+
+TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {9 * kMiB, 1});
+  Member first(board, "first"), second(board, "second"), third(board, "third");
+  CHECK(first.try_take(2 * kMiB) == Lease::granted);
+  for (Member* member : {&first, &second, &third}) member->begin_iteration();
+  first.set_foreseen(3 * kMiB);
+  second.set_foreseen(6 * kMiB);
+  CHECK(first.try_take(kMiB) == Lease::granted);
+  CHECK(third.try_take(2 * kMiB) == Lease::reserved);  // of 9, first keeps 2 and second needs 6
+  CHECK(third.try_take(kMiB) == Lease::granted);
+}
+
+TEST(a_process_outside_iterations_that_waits_is_not_overtaken_but_by_the_oldest_iteration) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  board->set_patience(std::chrono::hours(1));
+  Member older(board, "older"), younger(board, "younger"), outside(board, "outside"), later(board, "later");
+  older.begin_iteration();
+  younger.begin_iteration();
+  CHECK(older.try_take(7 * kMiB) == Lease::granted);
+  std::thread waiter([&] { CHECK(outside.take(5 * kMiB, kNever) == Lease::granted); });
+  CHECK(eventually([&] { return board->snapshot().slots[2].wanted_bytes > 0; }));
+  CHECK(younger.try_take(kMiB) == Lease::reserved);
+  CHECK(later.try_take(kMiB) == Lease::reserved);
+  CHECK(older.try_take(kMiB) == Lease::granted);
+  older.give(8 * kMiB);
+  waiter.join();
+  CHECK(younger.try_take(5 * kMiB) == Lease::granted);
+}
+
 TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, {10 * kMiB, 1});

@@ -7,12 +7,12 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import NativeLibrary
+from neaptide.native_library import RULES, NativeLibrary
 
 NATIVE = NativeLibrary(
     name="simulation",
     what="the simulator",
-    folders=(Path(__file__).parent / "native",),
+    folders=(Path(__file__).parent / "native", RULES),
     # No fused multiply-add: the reference in Python must give the same bits.
     flags=("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"),
 )

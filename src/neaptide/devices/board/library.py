@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import NativeLibrary
+from neaptide.native_library import RULES, NativeLibrary
 
 _HERE = Path(__file__).parent
 _WITHOUT = (
@@ -17,7 +17,7 @@ _WITHOUT = (
 NATIVE = NativeLibrary(
     name="board",
     what="the device's board",
-    folders=(_HERE / "native", _HERE.parent / "native"),
+    folders=(_HERE / "native", _HERE.parent / "native", RULES),
     flags=("-O2", "-std=c++17", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-Wall"),
     leave_out=frozenset(_WITHOUT),
 )

@@ -22,7 +22,7 @@
 namespace neaptide {
 
 inline constexpr std::uint64_t kBoardMagic = 0x4452414f42504e00;  // "\0NPBOARD" in little-endian order
-inline constexpr std::uint32_t kBoardVersion = 2;
+inline constexpr std::uint32_t kBoardVersion = 3;
 inline constexpr std::uint32_t kSlots = 64;
 inline constexpr std::uint32_t kLanes = 256;
 inline constexpr std::uint32_t kJobWords = 8;
@@ -54,7 +54,8 @@ struct alignas(64) SlotLayout {
 
   // Progress: written by the owner.
   alignas(64) Word64 needed;
-  Word64 foreseen;  // bytes that the running iteration may yet come to hold; 0: nobody knows
+  Word64 foreseen;  // the most bytes that the running iteration is expected to hold until it ends; 0: unknown
+  Word64 rest;      // bytes held when it began, which it is expected to hold when it has ended
   Word64 iteration;
   Word64 launched;
   Word64 done;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../../core/rules/memory_grant.h"
 #include "futex.h"
 
 namespace neaptide {
@@ -25,7 +26,7 @@ void raise(Word64& mark, std::uint64_t value) {
   }
 }
 
-/// Bytes that a slot waits for; 0 when even a device of its own would not have them: nobody should wait for that.
+/// Bytes that a slot waits for; 0 when it could not have them even alone, so that nothing is kept for it.
 std::uint64_t claimed(const BoardLayout& board, const SlotLayout& slot) {
   const std::uint64_t wanted = slot.wanted.load();
   if (wanted == 0) return 0;
@@ -33,22 +34,57 @@ std::uint64_t claimed(const BoardLayout& board, const SlotLayout& slot) {
   return held <= capacity && wanted <= capacity - held ? wanted : 0;
 }
 
-/// Bytes that are kept for a slot from younger ones: what it waits for, or what its iteration is foreseen to take yet.
-/// So the oldest iteration can always end, the next one after it, and so on: nobody waits for ever (a banker's rule).
-std::uint64_t due(const BoardLayout& board, const SlotLayout& slot) {
-  const std::uint64_t wanted = claimed(board, slot);
-  if (slot.age.load() == kNoIteration) return wanted;
-  const std::uint64_t foreseen = std::min(slot.foreseen.load(), board.capacity.load()), held = slot.held.load();
-  return std::max(wanted, foreseen - std::min(foreseen, held));
+/// An iteration, as memory_grant.h counts it.
+struct Iteration {
+  std::uint64_t rank;
+  std::int64_t due, returns;
+};
+
+/// The iteration of a slot. Without an expectation only what it waits for is due, and nothing is counted on to return.
+Iteration iteration_of(const BoardLayout& board, const SlotLayout& slot, std::uint64_t rank) {
+  const auto held = static_cast<std::int64_t>(slot.held.load());
+  const auto wanted = static_cast<std::int64_t>(claimed(board, slot));
+  const auto foreseen = static_cast<std::int64_t>(std::min(slot.foreseen.load(), board.capacity.load()));
+  if (foreseen == 0) return {rank, wanted, 0};
+  const std::int64_t peak = std::max(foreseen, held + wanted);
+  const std::int64_t rest = std::min(static_cast<std::int64_t>(slot.rest.load()), peak);
+  return {rank, peak - held, held - rest};
 }
 
-std::uint64_t reserved_before(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {
-  std::uint64_t bytes = 0;
+/// Everything on the board that a request must leave bytes to.
+struct Precedence {
+  OlderIterations older;
+  std::int64_t reserved = 0;
+};
+
+Precedence precedence_over(const BoardLayout& board, std::uint32_t slot, std::uint64_t rank) {
+  std::array<Iteration, kSlots> iterations;
+  std::uint32_t count = 0;
+  Precedence found;
   for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
     const SlotLayout& other = board.slots[index];
-    if (index != slot && claim_of(other) < claim) bytes += due(board, other);
+    const std::uint64_t other_rank = claim_of(other);
+    if (index == slot || other_rank == kDemoted) continue;
+    if (other_rank >= kOutsideIterations) {
+      if (rank < kOutsideIterations || other_rank < rank)
+        found.reserved += static_cast<std::int64_t>(claimed(board, other));
+    } else if (other_rank < rank) {
+      std::uint32_t place = count++;  // an insertion sort: there are few
+      for (; place > 0 && iterations[place - 1].rank > other_rank; --place) iterations[place] = iterations[place - 1];
+      iterations[place] = iteration_of(board, other, other_rank);
+    }
   }
-  return bytes;
+  for (std::uint32_t place = 0; place < count; ++place) found.older.add(iterations[place].due, iterations[place].returns);
+  return found;
+}
+
+/// Decides a request while `used` bytes are leased. The words of other slots are read now, after `used` was.
+Grant decide(const BoardLayout& board, std::uint32_t index, std::uint64_t bytes, std::uint64_t used) {
+  const std::uint64_t rank = claim_of(board.slots[index]), capacity = board.capacity.load();
+  if (used > capacity || bytes > capacity - used) return Grant::full;
+  const Precedence precedence = precedence_over(board, index, rank);
+  const MemoryRequest request{static_cast<std::int64_t>(bytes), rank < kOutsideIterations, precedence.reserved};
+  return decide_grant(request, precedence.older, static_cast<std::int64_t>(used), static_cast<std::int64_t>(capacity));
 }
 
 }  // namespace
@@ -59,7 +95,12 @@ std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slo
   std::vector<std::uint32_t> elders;
   for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
     const SlotLayout& other = board.slots[index];
-    if (index != slot && claim_of(other) < claim && due(board, other) > 0) elders.push_back(index);
+    const std::uint64_t rank = claim_of(other);
+    if (index == slot || rank == kDemoted) continue;
+    const bool outside = rank >= kOutsideIterations;
+    const bool before = rank < claim || (outside && claim < kOutsideIterations);
+    if (before && (outside ? claimed(board, other) > 0 : iteration_of(board, other, rank).due > 0))
+      elders.push_back(index);
   }
   return elders;
 }
@@ -69,14 +110,15 @@ Lease take_lease(BoardLayout& board, std::uint32_t index, std::uint64_t bytes) {
   const std::uint64_t ceiling = slot.ceiling.load();
   const std::uint64_t held = slot.held.load();
   if (held > ceiling || bytes > ceiling - held) return Lease::ceiling;
-  const std::uint64_t reserved = reserved_before(board, index, claim_of(slot));
 
   const Transit transit(slot);
-  const std::uint64_t capacity = board.capacity.load();
   std::uint64_t used = board.used.load();
+  // Every attempt decides anew. `used` does not change from before the decision to the grant, so a slot that leases in
+  // between is noticed, unless another gives back exactly as much at the same moment. Then a younger iteration may get
+  // bytes that an older one was to have; the capacity holds in any case.
   do {
-    if (used > capacity || bytes > capacity - used) return Lease::full;
-    if (reserved > capacity - used - bytes) return Lease::reserved;
+    const Grant grant = decide(board, index, bytes, used);
+    if (grant != Grant::granted) return grant == Grant::full ? Lease::full : Lease::reserved;
   } while (!board.used.compare_exchange_weak(used, used + bytes));
   slot.held.fetch_add(bytes);
   raise(board.high_water, used + bytes);
@@ -99,22 +141,23 @@ bool give_lease(BoardLayout& board, std::uint32_t index, std::uint64_t bytes) {
 
 void wake_memory_waiters(BoardLayout& board) {
   struct Waiter {
-    std::uint64_t claim, wanted;
-    SlotLayout* slot;
+    std::uint64_t rank, wanted;
+    std::uint32_t slot;
   };
   std::array<Waiter, kSlots> waiters;
   std::uint32_t count = 0;
   for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
-    SlotLayout& slot = board.slots[index];
-    if (const std::uint64_t wanted = claimed(board, slot)) waiters[count++] = {slot.claim.load(), wanted, &slot};
+    const SlotLayout& slot = board.slots[index];
+    if (const std::uint64_t wanted = claimed(board, slot)) waiters[count++] = {slot.claim.load(), wanted, index};
   }
   if (count == 0) return;
-  std::sort(waiters.begin(), waiters.begin() + count, [](auto& a, auto& b) { return a.claim < b.claim; });
-  const std::uint64_t capacity = board.capacity.load();
-  std::uint64_t left = capacity - std::min(capacity, board.used.load());
-  for (std::uint32_t rank = 0; rank < count && waiters[rank].wanted <= left; ++rank) {
-    left -= waiters[rank].wanted;
-    futex_wake(waiters[rank].slot->memory_epoch, Reach::all_processes);
+  std::sort(waiters.begin(), waiters.begin() + count, [](auto& a, auto& b) { return a.rank < b.rank; });
+  // A waiter leaves room to those before it, woken or not, so `used` need not count what they will take.
+  const std::uint64_t used = board.used.load();
+  for (std::uint32_t place = 0; place < count; ++place) {
+    const Waiter& waiter = waiters[place];
+    if (decide(board, waiter.slot, waiter.wanted, used) == Grant::granted)
+      futex_wake(board.slots[waiter.slot].memory_epoch, Reach::all_processes);
   }
 }
 

@@ -10,16 +10,18 @@
 
 namespace neaptide {
 
-/// Claim of a waiter that must not hold others up: it is stopped.
+/// Claims of processes without an iteration come after all ages, first come first served.
+inline constexpr std::uint64_t kOutsideIterations = std::uint64_t{1} << 63;
+/// Claim of a waiter for which nothing is kept: it is stopped, or its memory is on the host.
 inline constexpr std::uint64_t kDemoted = ~std::uint64_t{0};
 
-/// Takes bytes for a slot if capacity, its ceiling and older iterations allow; all or nothing. Lock-free.
+/// Takes bytes for a slot, all or none, if its ceiling allows and memory_grant.h grants them. Lock-free.
 Lease take_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
-/// Gives bytes back and wakes who can use them; false, changing nothing, when the slot holds fewer. Lock-free.
+/// Gives bytes back and wakes the waiters that get them; false, changing nothing, when the slot holds fewer. Lock-free.
 bool give_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
-/// Wakes the memory waiters whose bytes are there, oldest first, as far as the free bytes reach.
+/// Wakes the memory waiters that would be granted their bytes, oldest first, as far as the free bytes reach.
 void wake_memory_waiters(BoardLayout& board);
-/// Slots other than `slot` that come before `claim` and for which bytes are kept.
+/// Slots for which bytes are kept from `slot`, which has this claim.
 std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim);
 /// A slot's place among claims: its waiting claim, or the age of its iteration.
 std::uint64_t claim_of(const SlotLayout& slot);

@@ -15,9 +15,6 @@
 namespace neaptide {
 namespace {
 
-/// Claims of processes without an iteration come after all ages, first come first served.
-constexpr std::uint64_t kOutsideIterations = std::uint64_t{1} << 63;
-
 void pack_job(SlotLayout& slot, const std::string& job) {
   for (std::size_t word = 0; word < kJobWords; ++word) {
     std::uint64_t packed = 0;
@@ -41,6 +38,7 @@ void prepare(SlotLayout& slot, const std::string& job) {
   slot.age.store(kNoIteration);
   slot.needed.store(0);
   slot.foreseen.store(0);
+  slot.rest.store(0);
   slot.iteration.store(0);
   slot.launched.store(0);
   slot.done.store(0);
@@ -120,6 +118,7 @@ std::uint32_t Member::memory_epoch() const { return words().memory_epoch.load();
 void Member::poke() { futex_wake(words().memory_epoch, Reach::all_processes); }
 
 std::uint64_t Member::begin_iteration() {
+  words().rest.store(held_bytes());
   words().age.store(board_->layout().next_age.fetch_add(1));
   return words().iteration.fetch_add(1);
 }

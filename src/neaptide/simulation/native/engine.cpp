@@ -197,7 +197,7 @@ void Engine::launch(int id) {
   if (job.place != Place::kResident) return wait_for_memory(id);
   const int64_t ephemeral = std::max(job.ephemeral, plan.level[op]);
   if (job.persistent + ephemeral > job.ceiling) return fail(id, job.persistent + ephemeral, job.ceiling);
-  if (!may_grow(id, ephemeral - job.ephemeral)) return wait_for_memory(id);
+  if (!may_take(id, ephemeral - job.ephemeral, reserved(-1))) return wait_for_memory(id);
   set_waits(job, false);
   job.window.push(plan.level, op);
   hold(job, job.persistent, ephemeral);

@@ -102,8 +102,7 @@ class Engine {
 
   // memory.cpp: who may hold what
   void hold(Job& job, int64_t persistent, int64_t ephemeral);
-  bool may_grow(int job, int64_t bytes) const;
-  bool may_enter(int job, int64_t persistent, int64_t ephemeral) const;
+  bool may_take(int job, int64_t bytes, int64_t reserved) const;
   bool has_room_for(int job) const;
   int64_t reserved(int except) const;
   void grant_all();

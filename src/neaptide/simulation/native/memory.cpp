@@ -1,19 +1,15 @@
-// Who may hold what.
+// Memory: grants, waiting, and eviction. memory_grant.h has the rule and says why no iteration waits for ever.
 //
-// Why nothing deadlocks. Let B be the budget, P what is held outside running iterations (and promised to jobs that come
-// in), R(i) the highest level that iteration i has yet to come to, Y(i) the ephemeral bytes of iterations younger than
-// i. The invariant is P + R(i) + Y(i) <= B for every running i. A new iteration is the youngest, so Y = 0, and the
-// ledger has seen to it that P + R <= B. R(i) only falls (and with it what i holds, so who waits is asked again). An
-// iteration grows only if the invariant of each older one survives that (may_grow), and a job enters only if that of
-// all does (may_enter). So the oldest is never refused: it ends, and the next is the oldest. Promised bytes are in P
-// when younger ones ask, so jobs that come in are not starved.
+// An iteration returns its ephemeral bytes and keeps the persistent ones. A job that comes in waits in entering_, which
+// reserves its persistent bytes. It rejoins running_ as the youngest when it comes back inside an iteration.
 //
-// The invariant can break when the budget falls, while bytes are still on their way out, or when a gate stays closed.
+// The rule's conditions can break when the budget falls, while bytes are still on their way out, or when a gate stays closed.
 // Copies end by themselves. If then nothing at all can happen and someone waits for memory, make_way() sends jobs away:
 // those that a gate holds back, then the youngest iterations, then jobs between iterations, until only the oldest is
 // left; if even alone it needs more than the budget will ever be, it fails. Each step leaves less that can wait.
 #include <algorithm>
 
+#include "../../core/rules/memory_grant.h"
 #include "engine.h"
 
 namespace neaptide {
@@ -35,46 +31,21 @@ void Engine::hold(Job& job, int64_t persistent, int64_t ephemeral) {
 int64_t Engine::reserved(int except) const {
   int64_t bytes = 0;
   for (const int id : entering_) {
-    if (id == except) break;  // who came later does not hold up who came before
+    if (id == except) break;  // jobs that came later do not hold up those that came before
     bytes += std::max<int64_t>(jobs_[id].now().persistent - jobs_[id].persistent, 0);
   }
   return bytes;
 }
 
-bool Engine::may_grow(int id, int64_t bytes) const {
+bool Engine::may_take(int id, int64_t bytes, int64_t reserved) const {
   if (bytes <= 0 || setting_.oversubscribes) return true;
-  if (total_ + bytes > setting_.budget) return false;
-  const int64_t outside = total_ - running_ephemeral_ + reserved(-1);
-  int64_t younger = 0;
-  bool older = false;
-  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
-    const Job& job = jobs_[*it];
-    if (older && outside + job.still_peak() + younger > setting_.budget) return false;
-    younger += job.ephemeral;
-    if (*it == id) {
-      older = true;
-      younger += bytes;
-    }
+  OlderIterations older;
+  for (const int other : running_) {
+    if (other == id) break;
+    const int64_t ephemeral = jobs_[other].ephemeral;
+    older.add(jobs_[other].still_peak() - ephemeral, ephemeral);
   }
-  return true;
-}
-
-bool Engine::may_enter(int id, int64_t persistent, int64_t ephemeral) const {
-  if (setting_.oversubscribes) return true;
-  if (total_ + persistent + ephemeral > setting_.budget) return false;
-  const bool oldest = !running_.empty() && running_.front() == id;
-  if (oldest) return true;
-  const int64_t outside = total_ - running_ephemeral_ + persistent + reserved(id);
-  int64_t younger = 0;
-  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
-    if (*it == id) {
-      younger += ephemeral;
-      continue;
-    }
-    if (outside + jobs_[*it].still_peak() + younger > setting_.budget) return false;
-    younger += jobs_[*it].ephemeral;
-  }
-  return true;
+  return decide_grant({bytes, jobs_[id].runs, reserved}, older, total_, setting_.budget) == Grant::granted;
 }
 
 // The ledger's rule, for a job that the engine itself brings back.
@@ -116,7 +87,7 @@ void Engine::enter(int id) {
   const int64_t missing = job.now().persistent - job.persistent;
   const int64_t ephemeral = returning_ephemeral(job);
   if (job.now().persistent > job.ceiling) return fail(id, job.now().persistent, job.ceiling);
-  if (!may_enter(id, missing, ephemeral)) return;
+  if (!may_take(id, missing + ephemeral, reserved(id))) return;
   entering_.erase(std::find(entering_.begin(), entering_.end(), id));
   hold(job, job.now().persistent, ephemeral);
   if (!job.returns) {

@@ -1,0 +1,12 @@
+// memory_grant.h for Python.
+#include "../../../src/neaptide/core/rules/memory_grant.h"
+
+using namespace neaptide;
+
+// The dues and returns are those of the older iterations, oldest first.
+extern "C" int decide(int64_t bytes, int iterates, int64_t reserved, const int64_t* due, const int64_t* returns,
+                      int64_t count, int64_t used, int64_t budget) {
+  OlderIterations older;
+  for (int64_t i = 0; i < count; ++i) older.add(due[i], returns[i]);
+  return static_cast<int>(decide_grant({bytes, iterates != 0, reserved}, older, used, budget));
+}
