@@ -21,6 +21,7 @@ from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.messages import SetBudget
 
 _SECONDS = 20.0
+_BUILD_SECONDS = 400.0  # the first job may have to build the device
 
 
 class Soft:
@@ -80,7 +81,8 @@ class _Jobs:
         arguments = (tide, self._daemon.paths.socket, self._daemon.paths.board, self._record(tide))
         process = self._processes[tide.name] = self._context.Process(target=soft_job.run, args=arguments, daemon=True)
         process.start()
-        until(lambda: self._arrivals() >= len(self._processes) or not process.is_alive(), f"{tide.name} to arrive")
+        here = len(self._processes)
+        until(lambda: self._arrivals() >= here or not process.is_alive(), f"{tide.name} to arrive", _BUILD_SECONDS)
 
     def _arrivals(self) -> int:
         return len({job.name for job in self._daemon.status().jobs if job.needs_bytes})

@@ -41,6 +41,7 @@ void vacate(BoardLayout& board, std::uint32_t index) {
     board.lanes[lane].owner.store(0);
   }
   slot.wanted.store(0);
+  slot.age.store(kNoIteration);  // or what its iteration was expected to take would be kept for nobody
   board.used.fetch_sub(slot.held.exchange(0));
   if (!in_transit) slot.use.store(SlotUse::free);
 }
