@@ -1,4 +1,4 @@
-"""The command line's root: which commands there are, and how errors end.
+"""The command line's root: its commands, and how errors are shown.
 
 Commands are named by import path and loaded when called, so that `--help` and `--version` answer at once.
 """
@@ -67,7 +67,7 @@ each column is.
 )
 app.command(
     "neaptide.cli.commands.reproduce:reproduce",
-    help="Run a paper's experiment without its hardware and print ours beside the published figures.",
+    help="Run a paper's experiment without its hardware and print our figures beside the published ones.",
     usage="Usage: neaptide reproduce [OPTIONS] PAPER",
     help_epilogue="""\
 Networks are estimated for the paper's device, which need not be here; the
@@ -108,7 +108,8 @@ app.command(
     help="Start the daemon that lets several jobs share the device under one budget.",
     usage="Usage: neaptide up [OPTIONS]",
     help_epilogue="""\
-It meets its jobs in NEAPTIDE_RUNTIME, or in the user's runtime directory.
+Its socket is in NEAPTIDE_RUNTIME, or else in the user's runtime directory.
+NEAPTIDE_DEVICE chooses the device.
 
   neaptide up --budget 6GiB
   neaptide up --policy zico --foreground
@@ -126,7 +127,7 @@ app.command(
 )
 app.command(
     "neaptide.cli.commands.budget:budget",
-    help="Show or change what all jobs together may hold, while they run.",
+    help="Show or change the budget of all jobs together while they run.",
     usage="Usage: neaptide budget [AMOUNT]",
 )
 app.command(
@@ -138,7 +139,7 @@ app.command(
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command line, this process's own if none is given, and return its exit code."""
-    # The profiler that times ops warns from C++ that it is the old one; torch reads this when it is first imported.
+    # Silences a warning from C++ that the profiler is deprecated; torch reads this when it is first imported.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         words = list(sys.argv[1:] if tokens is None else tokens)
@@ -147,7 +148,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
         elif words[:1] == ["run"]:
             words[1:] = end_options_at_program(words[1:], app["run"].assemble_argument_collection())
         code: int | None = app(words, exit_on_error=False, print_error=False)
-        sys.stdout.flush()  # so that a reader who has gone is noticed here
+        sys.stdout.flush()  # raises BrokenPipeError here if the reader is gone
         return code or 0
     except BrokenPipeError:  # as `neaptide profile ... | head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -156,7 +157,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
         print("neaptide: interrupted", file=sys.stderr)
         return INTERRUPTED
     except (CycloptsError, ValueError, OSError) as error:
-        if sys.flags.dev_mode:  # PYTHONDEVMODE=1: whoever develops neaptide wants to know where
+        if sys.flags.dev_mode:  # PYTHONDEVMODE=1: show developers the traceback
             raise
         print(f"neaptide: {_one_line(error)}", file=sys.stderr)
         return USER_ERROR

@@ -11,7 +11,7 @@ _PIPED_WIDTH = 100
 
 class _Stdout(Console):
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would exit with 1 here; how a command ends is for `main` to say
+        raise BrokenPipeError  # rich would exit with 1 here; `main` chooses the exit code
 
 
 def stdout() -> Console:

@@ -31,7 +31,7 @@ class ModelOptions:
         """Raise ValueError if anything is set."""
         names = [f"--{name}" for name in self.__dataclass_fields__ if getattr(self, name) not in (None, False)]
         if names:
-            raise ValueError(f"{' and '.join(names)} can only be said of a model; {why}")
+            raise ValueError(f"{' and '.join(names)} can only be given for a model; {why}")
 
 
 def zoo_names() -> str:

@@ -58,7 +58,7 @@ def test_the_frontier_is_drawn(saved: Path, tmp_path: Path) -> None:
         (["--planner", "bestt"], "no planner is called 'bestt'; did you mean best"),
         (["--budget", "150%"], "a budget is more than 0% and at most 100% of the peak, not 150%"),
         (["--budget", "x%"], "a budget is bytes such as 6GiB, or a percentage of the peak, not 'x%'"),
-        (["--batch", "3"], "--batch and --scale can only be said of a model"),
+        (["--batch", "3"], "--batch and --scale can only be given for a model"),
         (["--figure", "frontier.txt"], "frontier.txt"),
     ],
 )

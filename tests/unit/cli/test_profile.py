@@ -84,7 +84,7 @@ def test_trace_and_figure_are_written(run: Any, kept: Path, tmp_path: Path) -> N
         ("resnet50 -o bad.toml", "bad.toml exists and is not a trace"),
         ("resnet50 --figure tide.gif", "must end with .png, .svg or .pdf"),
         ("nope.py", "there is no file nope.py"),
-        ("kept.trace --batch 3 --measure", "--batch and --measure can only be said of a model"),
+        ("kept.trace --batch 3 --measure", "--batch and --measure can only be given for a model"),
         ("kept.trace extra", "kept.trace is a trace and takes no arguments"),
         ("cut.trace", "cut.trace: damaged or truncated trace file"),
         ("bad.toml", "neither a trace file nor a Python script"),

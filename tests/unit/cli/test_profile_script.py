@@ -52,7 +52,7 @@ def test_what_is_said_of_models_is_refused(run: Any, script: Any) -> None:
     path = script("plain")
     outcome = run("profile", "--batch", "3", path)
     assert outcome.code == 2
-    assert outcome.err.startswith("neaptide: --batch can only be said of a model; ")
+    assert outcome.err.startswith("neaptide: --batch can only be given for a model; ")
 
 
 def test_a_script_that_raises_shows_its_own_traceback_and_the_profile_so_far(run: Any, script: Any) -> None:

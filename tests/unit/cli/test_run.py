@@ -17,7 +17,10 @@ from neaptide.scenarios.target import end_options_at_program
         (["run"], "name a TOML file of jobs, or write a command: neaptide run -- python train.py"),
         (["run", "none.toml"], "none.toml: No such file or directory"),
         (["run", "train.py"], "train.py is a script; write the whole command: neaptide run -- python train.py"),
-        (["run", "jobs.toml", "--priority", "2"], "--priority can only be said of a command; write it into jobs.toml"),
+        (
+            ["run", "jobs.toml", "--priority", "2"],
+            "--priority can only be given for a command; write it into jobs.toml",
+        ),
         (["run", "jobs.toml", "--policy", "zcio"], "no policy is called 'zcio'; did you mean zico?"),
         (["run", "jobs.toml", "--budget", "much"], "'much' is not an amount of memory; write it like 2GiB or 500MB"),
         (["top"], "no daemon runs in"),

@@ -23,7 +23,7 @@ FAILED = 1
 
 
 class NotABenchmarkError(ValueError):
-    """The file does not do what a benchmark must."""
+    """The file defines no benchmark."""
 
 
 def bench(
@@ -49,7 +49,7 @@ def bench(
                 show(found)
         except NotABenchmarkError:
             raise
-        except Exception as raised:  # what a benchmark raises is shown below its figures so far
+        except Exception as raised:  # the error is shown below the figures so far
             error = raised
     if found:
         out.print(figures_table(path.stem, found))
@@ -64,7 +64,7 @@ def bench(
 
 @contextmanager
 def _growing_table(name: str, out: Console) -> Iterator[Callable[[Sequence[Figure]], None]]:
-    """On a terminal, the figures so far, and nothing when it ends; elsewhere a line for each, on stderr."""
+    """Show the figures so far: on a terminal in a table that vanishes at the end, elsewhere line by line on stderr."""
     from rich.live import Live
 
     from neaptide.reporting.terminal.bench import figure_line, figures_table
@@ -77,7 +77,7 @@ def _growing_table(name: str, out: Console) -> Iterator[Callable[[Sequence[Figur
 
 
 def benchmark_directories() -> list[Path]:
-    """Where benchmarks are: in the checkout that this package is of, and in the current directory."""
+    """The folders of benchmarks: in the checkout of this package, and in the current directory."""
     checkout = Path(neaptide.__file__).resolve().parents[2] / "benchmarks"
     here = Path.cwd() / "benchmarks"
     return [path for path in dict.fromkeys((checkout, here)) if path.is_dir()]

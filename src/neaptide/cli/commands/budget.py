@@ -8,7 +8,9 @@ from cyclopts import Parameter
 
 
 def budget(
-    amount: Annotated[str | None, Parameter(help="The new budget, such as 6GiB. Without it, the present one.")] = None,
+    amount: Annotated[
+        str | None, Parameter(help="The new budget, such as 6GiB. Default: show the present one.")
+    ] = None,
     /,
 ) -> int:
     """Show or change the budget of the running daemon."""
@@ -21,7 +23,7 @@ def budget(
     if amount is not None:
         budget_bytes = parse_bytes(amount)
         if budget_bytes < 1:
-            raise ValueError(f"a budget of {amount} is no budget")
+            raise ValueError(f"the budget must be positive, not {amount}")
         answer = ask(paths, SetBudget(budget_bytes))
         if isinstance(answer, Problem):
             raise ValueError(answer.reason)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from neaptide.scenarios.target import kind_of
 
-if TYPE_CHECKING:  # a command's help needs none of these
+if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec
     from neaptide.core.traces.trace import Trace
     from neaptide.planning.apply import Summary
@@ -104,7 +104,7 @@ def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
         assert spec is not None
         return trace, spec
     if options.batch is not None or options.scale is not None:
-        raise ValueError("--batch and --scale can only be said of a model; a trace has its own")
+        raise ValueError("--batch and --scale can only be given for a model; a trace has its own")
     trace = read_trace(Path(target))
     return trace, sources.device_of(options.device or _device_of(trace))
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from neaptide.cli.output_files import check_writable
 from neaptide.scenarios.target import kind_of
 
-if TYPE_CHECKING:  # a command's help needs none of these
+if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec
     from neaptide.core.traces.trace import Trace
 
@@ -20,7 +21,7 @@ SCRIPT_FAILED = 1
 def profile(
     target: Annotated[str | None, Parameter(help="A model, a Python script, or a trace file.")] = None,
     /,
-    *arguments: Annotated[str, Parameter(help="All that follows a script is the script's own, options included.")],
+    *arguments: Annotated[str, Parameter(help="Everything after a script is passed to it, options too.")],
     batch: Annotated[int | None, Parameter(help="Samples per iteration; each model has its default.")] = None,
     device: Annotated[
         str | None, Parameter(help="Device to estimate for, V100-16GB if none is named; or a TOML file describing one.")
@@ -29,7 +30,7 @@ def profile(
         Literal["paper", "tiny"] | None, Parameter(help="Size of the model: as published, or tiny.")
     ] = None,
     inference: Annotated[bool, Parameter(help="Serve the model instead of training it.")] = False,
-    measure: Annotated[bool, Parameter(help="Run the model on this machine: its GPU, or the software GPU.")] = False,
+    measure: Annotated[bool, Parameter(help="Run the model on this machine instead of estimating it.")] = False,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Write the trace to this file.")] = None,
     figure: Annotated[Path | None, Parameter(help="Draw a figure into this PNG, SVG or PDF file.")] = None,
 ) -> int:
@@ -40,7 +41,8 @@ def profile(
         raise ValueError(f"name a model, a script or a trace file; the models are {sources.zoo_names()}")
     kind = kind_of(target)
     options = sources.ModelOptions(batch=batch, device=device, scale=scale, inference=inference, measure=measure)
-    _check_writable(output, figure)
+    check_writable(output, figure=figure)
+    _check_replaces_only_a_trace(output)
     if kind == "script":
         options.refuse(f"{target} is a script, and its own options follow its name")
         return _profile_script(Path(target), arguments, output, figure)
@@ -49,7 +51,7 @@ def profile(
     if kind == "trace":
         from neaptide.capture.files import load
 
-        options.refuse(f"{target} is a trace of one that was profiled before")
+        options.refuse(f"{target} is a trace, and what it was profiled with is fixed")
         _show(load(Path(target)), None, output, figure)
     else:
         _show(*sources.model_trace(target, options), output, figure)
@@ -81,19 +83,10 @@ def _profile_script(path: Path, arguments: tuple[str, ...], output: Path | None,
     return 0 if run.error is None else SCRIPT_FAILED
 
 
-def _check_writable(output: Path | None, figure: Path | None) -> None:
-    """Raise ValueError now, and not after the work is done, if a file cannot be what is asked for."""
-    for path in (output, figure):
-        if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a directory; name a file")
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"cannot write {path}: there is no directory {path.parent}")
+def _check_replaces_only_a_trace(output: Path | None) -> None:
+    """Raise ValueError if the trace would replace a file that is not a trace."""
     if output is not None and output.exists() and not _is_trace(output):
         raise ValueError(f"{output} exists and is not a trace: remove it first, or write to another file")
-    if figure is not None:
-        from neaptide.reporting.figures.files import check_figure_name
-
-        check_figure_name(figure)
 
 
 def _is_trace(path: Path) -> bool:
@@ -104,7 +97,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def _show(trace: Trace, device: DeviceSpec | None, output: Path | None, figure: Path | None, note: str = "") -> None:
-    """Write what is to be written, then print; so that a reader who leaves early loses nothing."""
+    """Write the files, then print, so that a closed pipe loses no file."""
     from neaptide.capture.files import save
     from neaptide.cli import console
     from neaptide.reporting.terminal.profile_summary import print_profile

@@ -1,4 +1,4 @@
-"""`neaptide reproduce`: a paper's experiment on the paper's device, ours beside the published figures."""
+"""`neaptide reproduce`: a paper's experiment on the paper's device, our figures beside the published ones."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Paper = Literal["zico", "salus", "herald", "wavelet", "superneurons", "checkmate
 
 
 def reproduce(
-    paper: Annotated[Paper | None, Parameter(help="One of those below.")] = None,
+    paper: Annotated[Paper | None, Parameter(help="One of the papers below.")] = None,
     /,
     *,
     device: Annotated[str | None, Parameter(help="Another device than the paper's: a name or a TOML file.")] = None,
-    seed: Annotated[int, Parameter(help="Of whatever is random.")] = 0,
+    seed: Annotated[int, Parameter(help="Seed of all random numbers.")] = 0,
     figure: Annotated[Path | None, Parameter(help="Draw the figures into this directory.")] = None,
     json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
 ) -> int:
-    """Run a paper's experiment without its hardware and print ours beside the published figures."""
+    """Run a paper's experiment without its hardware and print our figures beside the published ones."""
     if paper is None:
         raise ValueError(f"name a paper: {', '.join(get_args(Paper))}")
     if figure is not None and figure.exists() and not figure.is_dir():

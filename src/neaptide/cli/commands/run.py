@@ -21,9 +21,11 @@ _NO_SETTINGS: DeviceSettings = default_kind().settings_type()
 def run(
     target: Annotated[str | None, Parameter(help="A TOML file of jobs, or a program.")] = None,
     /,
-    *arguments: Annotated[str, Parameter(help="All that follows a program is its own, options included.")],
+    *arguments: Annotated[str, Parameter(help="Everything after a program is passed to it, options too.")],
     budget: Annotated[str | None, Parameter(help="What all jobs together may hold, such as 6GiB.")] = None,
-    policy: Annotated[str | None, Parameter(help="Who may do what, and when: a policy's name, or a .py file.")] = None,
+    policy: Annotated[
+        str | None, Parameter(help="The policy that decides which job runs when: a name, or a .py file.")
+    ] = None,
     output: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="Folder for the jobs' output, the log and the report.")
     ] = None,
@@ -49,7 +51,7 @@ def run(
 
         of_a_command = {"name": name, "kind": kind, "priority": priority, "slo": slo, "iterations": iterations}
         if given := [f"--{key}" for key, value in of_a_command.items() if value is not None]:
-            raise ValueError(f"{' and '.join(given)} can only be said of a command; write it into {target}")
+            raise ValueError(f"{' and '.join(given)} can only be given for a command; write it into {target}")
         if arguments:
             raise ValueError(f"{target} is a file of jobs and takes no arguments, but {arguments[0]!r} follows it")
         return run_file(Path(target), wanted, device, output)

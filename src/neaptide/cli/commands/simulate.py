@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-if TYPE_CHECKING:  # a command's help needs none of these
+from neaptide.cli.output_files import check_writable
+
+if TYPE_CHECKING:  # --help loads none of these
     from rich.console import Console
 
     from neaptide.core.control.policy import Policy
@@ -36,7 +38,7 @@ def simulate(
 
     if scenario is None:
         raise ValueError("name a scenario: a TOML file such as examples/scenarios/two-trainings.toml")
-    _check_writable(figure, events, perfetto)
+    check_writable(events, perfetto, figure=figure)
     given = load_scenario(scenario)
     policies = _policies(given, policy)
 
@@ -56,21 +58,8 @@ def simulate(
     return 0
 
 
-def _check_writable(figure: Path | None, events: Path | None, perfetto: Path | None) -> None:
-    """Raise ValueError now, and not after the work is done, if a file cannot be what is asked for."""
-    for path in (figure, events, perfetto):
-        if path is not None and path.is_dir():
-            raise ValueError(f"{path} is a directory; name a file")
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"cannot write {path}: there is no directory {path.parent}")
-    if figure is not None:
-        from neaptide.reporting.figures.files import check_figure_name
-
-        check_figure_name(figure)
-
-
 def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
-    """The policies to run, each once, and first the one that throughput is measured against."""
+    """The policies to run, each once; the first is the one that throughput is compared with."""
     from neaptide.policies.files import find_policy
     from neaptide.scenarios.capped import capped
 
@@ -127,7 +116,7 @@ def _print_results(runs: Sequence[SimulatedRun], written: Sequence[str], out: Co
 def _write(
     scenario: Scenario, runs: Sequence[SimulatedRun], figure: Path | None, events: Path | None, perfetto: Path | None
 ) -> list[str]:
-    """Write what is to be written; a line for each."""
+    """Write the files that were asked for; a line for each."""
     from neaptide.core.control.log_format import Header
     from neaptide.core.units import format_bytes
     from neaptide.reporting.figures.shared_memory import save_shared_memory

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-if TYPE_CHECKING:  # a command's help needs none of these
+if TYPE_CHECKING:  # --help loads none of these
     from neaptide.live.protocol.messages import JobStatus
 
-NOT_RUNNING = 3  # as init scripts answer
+NOT_RUNNING = 3  # the exit code that init scripts use for it
 
 
 def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instead.")] = False) -> int:

@@ -1,10 +1,10 @@
-"""`neaptide top`: the jobs of the running daemon, until one has seen enough."""
+"""`neaptide top`: the jobs of the running daemon, until Ctrl-C."""
 
 from __future__ import annotations
 
 
 def top() -> int:
-    """Show the daemon's jobs as they run; Ctrl-C ends the showing, and nothing else."""
+    """Show the daemon's jobs as they run; Ctrl-C ends the display and no job."""
     from neaptide.cli import console
     from neaptide.live.protocol.asking import watch
     from neaptide.live.protocol.paths import runtime_paths

@@ -22,7 +22,9 @@ def up(
     budget: Annotated[
         str | None, Parameter(help="What all jobs together may hold, such as 6GiB. Default: half the memory.")
     ] = None,
-    policy: Annotated[str, Parameter(help="Who may do what, and when: a policy's name, or a .py file.")] = "neaptide",
+    policy: Annotated[
+        str, Parameter(help="The policy that decides which job runs when: a name, or a .py file.")
+    ] = "neaptide",
     device: _Settings = _NO_SETTINGS,
     foreground: Annotated[bool, Parameter(help="Stay here and write to the terminal, as systemd wants it.")] = False,
 ) -> int:

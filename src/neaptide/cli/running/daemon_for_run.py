@@ -88,7 +88,7 @@ def _start(paths: RuntimePaths, wanted: DaemonRequest) -> None:
 
 
 def _check_suits(paths: RuntimePaths, wanted: DaemonRequest) -> None:
-    """Raise ValueError unless the daemon that runs is as the run wants it."""
+    """Raise ValueError if the running daemon has another policy or budget than the run asks for."""
     status = ask(paths, StatusRequest())
     assert isinstance(status, Status)
     differs = wanted.budget_bytes not in (None, status.budget_bytes)

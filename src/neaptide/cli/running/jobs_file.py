@@ -22,7 +22,7 @@ from neaptide.scenarios.toml import Place, convert
 
 Time = str | int | float  # "50ms", or seconds
 _PYTHON = ("python", "python3")
-_LONGEST_NAME = 40  # as much as a table shows
+_LONGEST_NAME = 40  # a table shows no more
 
 
 class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -49,7 +49,7 @@ class FileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class JobsFile:
-    """What is to be run. Without a budget it is the device's memory, without a policy the daemon's own."""
+    """The jobs to run. Without a budget or a policy the daemon's own is used."""
 
     name: str
     budget_bytes: int | None
@@ -70,7 +70,7 @@ def load_jobs(path: Path) -> JobsFile:
 
 
 def parse_jobs(text: str, path: Path) -> JobsFile:
-    """Read a file's text; what it names is looked for beside `path`."""
+    """Read a file's text; paths in it are relative to the folder of `path`."""
     place = Place(path.name, text)
     try:
         tree = tomllib.loads(text)
@@ -97,7 +97,7 @@ def parse_jobs(text: str, path: Path) -> JobsFile:
 
 
 def budget_of(given: str | int) -> int:
-    """Bytes from an amount of memory as people write it."""
+    """Bytes from an amount of memory such as 6GiB."""
     amount = parse_bytes(given) if isinstance(given, str) else given
     if amount <= 0:
         raise ValueError("the budget must be positive")
@@ -148,7 +148,7 @@ def _word(value: str | float | bool) -> str:
 
 
 def command_of(given: str | Sequence[str]) -> tuple[str, ...]:
-    """A command's words. `python` alone is the Python that runs neaptide: another would not know it."""
+    """A command's words. `python` alone means the Python that runs neaptide, as another one may not have it."""
     try:
         words = shlex.split(given) if isinstance(given, str) else list(given)
     except ValueError as error:
@@ -159,7 +159,7 @@ def command_of(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def name_of(command: Sequence[str]) -> str:
-    """What a job without a name is called: as its script, or else its program."""
+    """The name of a job that was given none: its script's, or else its program's."""
     script = next((word for word in command[1:] if word.endswith(".py")), None)
     if script is None and "-m" in command[:-1]:
         script = command[list(command).index("-m") + 1]
@@ -167,7 +167,7 @@ def name_of(command: Sequence[str]) -> str:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it can be one in tables, in logs and as a file's; else ValueError."""
+    """The name, if tables, logs and file names can show it; else ValueError."""
     if not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
         raise ValueError(f"{name!r} is no name for a job: one line without a slash, that does not begin with a dot")
     if len(name) > _LONGEST_NAME:
@@ -176,7 +176,7 @@ def checked_name(name: str) -> str:
 
 
 def seconds_of(given: Time) -> float:
-    """Seconds from a duration as people write it."""
+    """Seconds from a duration such as 50ms, or from a number of seconds."""
     seconds = parse_seconds(given) if isinstance(given, str) else float(given)
     if not 0 <= seconds < 2**33:
         raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")

@@ -1,4 +1,4 @@
-"""One command as a job under the daemon, in the foreground: its input, output and exit code are its own."""
+"""One command as a job in the foreground: it keeps the terminal, and its exit code is returned."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def run_file(path: Path, wanted: DaemonRequest, device: DeviceSettings, output: 
         wanted, policy=wanted.policy or given.policy, budget_bytes=wanted.budget_bytes or given.budget_bytes
     )
     if wanted.policy is not None:
-        find_policy(wanted.policy)  # before there is a folder
+        find_policy(wanted.policy)  # reports a faulty policy before a folder is made
     folder = output or next_folder(_RUNS, given.name)
     prepare_folder(folder)
     out = console.stdout()

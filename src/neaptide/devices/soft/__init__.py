@@ -12,19 +12,19 @@ import atexit
 import torch
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
-from neaptide.devices.soft import torch_module as face
+from neaptide.devices.soft import torch_module
 from neaptide.devices.soft.extension import native
 from neaptide.devices.soft.local import SoftDevice
 from neaptide.devices.soft.moving import keep_parameters
 from neaptide.devices.soft.optimizer_steps import place_apart
 
 rename_privateuse1_backend("soft")
-torch._register_device_module("soft", face)  # type: ignore[no-untyped-call]
+torch._register_device_module("soft", torch_module)  # type: ignore[no-untyped-call]
 generate_methods_for_privateuse1_backend()
 atexit.register(native.stop)
-face.neaptide_device = SoftDevice()  # type: ignore[attr-defined] # devices.local finds it
+torch_module.neaptide_device = SoftDevice()  # type: ignore[attr-defined] # devices.local finds it
 
 place_apart()
 keep_parameters()
 
-__all__ = ["face", "native"]
+__all__ = ["native", "torch_module"]

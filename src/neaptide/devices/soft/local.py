@@ -1,4 +1,4 @@
-"""The software GPU in this process, as capture and fitting ask for it."""
+"""The software GPU of this process, whether or not the process is a job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A parameter that moves between the CPU and the device stays the same object, as on CUDA.
 
 torch makes a new parameter where it does not know the device: parameters that modules share would be shared no longer,
-and an optimizer made before `model.to("soft")` would go on training the old ones, which nobody uses.
+and an optimizer made before `model.to("soft")` would go on training the old ones, which the model no longer uses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an optimizer allocates mostly outlives the iteration: it is placed apart from what does not."""
+"""Most of what an optimizer allocates outlives the iteration, so it is placed apart from ephemeral memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from neaptide.devices.soft.extension import native
 
 
 def place_apart() -> None:
-    """Have every optimizer's steps place what they allocate with what persists."""
+    """Have every optimizer step allocate among persistent memory."""
     register_optimizer_step_pre_hook(_begin)
     register_optimizer_step_post_hook(lambda *_: native.set_persistent(False))
 
 
 def _begin(_: Optimizer, args: Any, kwargs: Any) -> Any:
     native.set_persistent(True)
-    # A step may be given a whole iteration to call, as Lightning does; of that nothing persists.
+    # Lightning gives the step a whole iteration to call; nothing that the iteration allocates persists.
     if len(args) > 1 and callable(args[1]):
         return (args[0], _ephemeral(args[1]), *args[2:]), kwargs
     if callable(kwargs.get("closure")):

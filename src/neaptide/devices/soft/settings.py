@@ -17,7 +17,7 @@ from neaptide.devices.soft.kind import KIND
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the board is and what a new one gets."""
+    """The board, what a new board has, and how this process uses it."""
 
     board: str
     capacity: int
@@ -42,7 +42,7 @@ def _number(name: str, default: float) -> float:
 
 
 def _private_board() -> str:
-    """A board for this process alone, gone with it."""
+    """The path of a board for this process alone; its folder is removed at exit."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = tempfile.mkdtemp(prefix="neaptide-", dir=base if base and os.access(base, os.W_OK) else None)
     owner = os.getpid()
@@ -77,7 +77,7 @@ def read() -> Settings:
     return Settings(
         board=board or _private_board(),
         capacity=_capacity(),
-        # A board that others share has the machine's SMs, however narrow this process makes itself.
+        # A shared board has all SMs of the machine; NEAPTIDE_SOFT_SMS narrows this process alone.
         sms=max(1, cores if board else (sms or cores)),
         width=sms,
         job=job,

@@ -35,8 +35,8 @@ def attach(
     """Let this process share the device under the daemon, from its first operation on the device on.
 
     Call it before the device is used. `kind` is `training` or `inference`; of an inference job every call of its model
-    is a request, and `deadline_seconds` the time in which it should be served. Under `neaptide run` the process is
-    attached already, and what is given here completes what the daemon is told.
+    is a request, and `deadline_seconds` is the time in which it should be served. Under `neaptide run` the process is
+    attached already, and these arguments replace what the daemon is told of the job.
     """
     try:
         chosen = JobKind(kind)
@@ -104,7 +104,7 @@ def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadl
         connection.forget_after_fork()
 
     _attached.append(client)
-    atexit.register(leave)  # after the device's own, so it is called before that one
+    atexit.register(leave)  # registered after the device's own handler, so it runs before the device stops
     os.register_at_fork(after_in_child=forget)
     _note_failures(client)
     boundaries.install()

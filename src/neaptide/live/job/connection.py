@@ -51,7 +51,7 @@ class Connection:
         self._leaving.set()
         self._client.leave()
         if not self._launched:
-            self._thread.join()  # it looks at the device, which is stopped next
+            self._thread.join()  # the thread uses the device, which is stopped next
 
     def hang_up(self) -> None:
         """End the connection; the thread that receives notices, and closes it."""
@@ -100,7 +100,7 @@ class Connection:
         return True
 
     def _receive(self) -> None:
-        """Handle messages until the daemon is gone or says what nobody understands."""
+        """Handle messages until the daemon is gone or breaks the protocol."""
         while not self._client.refused and (message := self._next_message()) is not None:
             if self._leaving.is_set():
                 break

@@ -1,4 +1,4 @@
-"""Iterations differ, by longer texts, a larger batch, an evaluation: what each needed and allocated says how much."""
+"""Sizes of iterations, which differ with the length of texts, the batch, and evaluations."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from statistics import median
 from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.leases import Leases
 
-_SAME = 0.02  # peaks that differ by no more are taken for the same
+_SAME = 0.02  # peaks that differ by no more count as equal
 _LARGEST = 1e6
 
 
 class Sizes:
-    """How large an iteration is, by the bytes that it allocates: a network does about as much with each of them."""
+    """How large an iteration is, by the bytes that it allocates: a network does about the same work per byte."""
 
     def __init__(self) -> None:
-        self._measured: deque[int] = deque(maxlen=4)  # the last of those that are measured, which are timed
+        self._measured: deque[int] = deque(maxlen=4)  # the last measured iterations, which were timed
 
     def measured(self, allocated_bytes: int) -> None:
-        """One of those to which others will be compared."""
+        """Add an iteration to which others will be compared."""
         self._measured.append(allocated_bytes)
 
     def of(self, allocated_bytes: int) -> float:
-        """An iteration that allocated so much, against those that were measured."""
+        """The size of an iteration that allocated this much; a measured one has size 1."""
         usual = median(self._measured) if self._measured else 0
         if usual <= 0 or allocated_bytes <= 0:
             return 1.0

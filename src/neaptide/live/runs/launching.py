@@ -13,7 +13,7 @@ from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.paths import RuntimePaths
 
 _BOOTSTRAP = Path(__file__).parents[1] / "job" / "bootstrap"
-_PACKAGES = Path(__file__).parents[3]  # where neaptide itself was found
+_PACKAGES = Path(__file__).parents[3]  # the folder that neaptide was imported from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class JobCommand:
     name: str
     command: tuple[str, ...]
     kind: Literal["training", "inference"] = "training"
-    directory: Path | None = None  # None: where neaptide was called
+    directory: Path | None = None  # None: the current directory
     environment: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     deadline_seconds: float | None = None
@@ -36,7 +36,7 @@ def environment_of(
     """The job's environment: inherited variables, its own, and those that `live.job.attach` and the device read."""
     environment = {**inherited, **job.environment}
     search = [str(_BOOTSTRAP), *environment.get("PYTHONPATH", "").split(os.pathsep)]
-    if str(_PACKAGES) not in search:  # a Python that is not the one neaptide was installed for finds it too
+    if str(_PACKAGES) not in search:  # so that another Python finds neaptide too
         search.append(str(_PACKAGES))
     environment |= {
         "PYTHONPATH": os.pathsep.join(filter(None, search)),

@@ -20,7 +20,7 @@ from neaptide.live.runs.supervisor import JobResult, Supervisor
 _POLL_SECONDS = 0.05
 _SHOW_SECONDS = 0.25
 
-OnStatus = Callable[[Status, Sequence[str]], None]  # how things stand, and the jobs whose processes run
+OnStatus = Callable[[Status, Sequence[str]], None]  # the daemon's status, and the jobs whose processes run
 OnEnd = Callable[[JobResult], None]
 
 
@@ -69,7 +69,7 @@ def run_jobs(
     on_status: OnStatus,
     on_end: OnEnd,
 ) -> RunRecord:
-    """Run jobs under the daemon in `paths` until all have ended. KeyboardInterrupt asks them to end, and is kept."""
+    """Run jobs under the daemon in `paths` until all have ended; KeyboardInterrupt asks them to end."""
     board = Board.open(paths.board)
     board.reset_high_water()
     began = _status(paths)

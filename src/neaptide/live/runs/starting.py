@@ -1,4 +1,4 @@
-"""Starts a daemon in the background, and ends one: for the commands, and for whoever needs one to be there."""
+"""Starts a daemon in the background, and ends one."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def start_daemon(
     prepare(paths)
     if (pid := running_pid(paths)) is not None:
         raise DaemonRunsError(f"a daemon with pid {pid} runs for this device already ({paths.folder})")
-    NATIVE.built()  # here, where a missing compiler is seen
+    NATIVE.built()  # reports a missing compiler here, and not in the daemon's log
     if policy.endswith(".py"):
         policy = str(Path(policy).absolute())
     words = ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), *_flags(settings)]
     environment = {**os.environ, "NEAPTIDE_RUNTIME": str(paths.folder)}
-    _turn_over(paths.log)
+    _rotate(paths.log)
     with paths.log.open("ab") as log:
         began_at = log.tell()
         process = subprocess.Popen(
@@ -59,11 +59,11 @@ def start_daemon(
     deadline = monotonic() + seconds
     while monotonic() < deadline:
         if process.poll() is not None:
-            raise StartError(_last_words(paths.log, began_at))
+            raise StartError(_last_line(paths.log, began_at))
         with suppress(NoDaemonError):
             answer = ask(paths, StatusRequest())
             if isinstance(answer, Status) and answer.pid == process.pid:
-                process.returncode = 0  # it is not ours to wait for
+                process.returncode = 0  # the daemon outlives this process, so nothing waits for it
                 return answer
         sleep(_POLL_SECONDS)
     process.terminate()
@@ -72,11 +72,11 @@ def start_daemon(
 
 
 def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
-    """End the daemon and return when it is gone; False when none runs, ValueError when it stays."""
+    """End the daemon and return when it is gone; False when none runs, ValueError when it does not end."""
     pid = running_pid(paths)
     if pid is None:
         return False
-    with suppress(NoDaemonError):  # it may be about to end, or to begin
+    with suppress(NoDaemonError):  # the daemon may be starting, or ending already
         ask(paths, Shutdown())
     deadline = monotonic() + seconds
     while running_pid(paths) == pid:
@@ -98,15 +98,15 @@ def _flags(settings: DeviceSettings | None) -> list[str]:
     return words
 
 
-def _turn_over(log: Path) -> None:
+def _rotate(log: Path) -> None:
     with suppress(OSError):
         if log.stat().st_size > _MOST_LOG_BYTES:
             log.replace(log.with_name(f"{log.name}.1"))
 
 
-def _last_words(log: Path, began_at: int) -> str:
+def _last_line(log: Path, began_at: int) -> str:
     with log.open("rb") as file:
         file.seek(began_at)
         lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    said = lines[-1].removeprefix("neaptide: ") if lines else "it said nothing"
-    return f"the daemon did not come up: {said}"
+    last = lines[-1].removeprefix("neaptide: ") if lines else "it printed nothing"
+    return f"the daemon did not come up: {last}"

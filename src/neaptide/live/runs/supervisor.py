@@ -26,7 +26,7 @@ class JobResult:
     """How a job's process ended."""
 
     name: str
-    code: int  # its exit code; of one that a signal ended, the signal's negative number
+    code: int  # its exit code, or the negative number of the signal that ended it
     seconds: float  # from its start to its end, its own start-up included
     output: str  # the name of the file with all that it printed
     last_lines: tuple[str, ...] = ()
@@ -55,14 +55,14 @@ class _Running:
 
 
 class Supervisor:
-    """The processes of one run. `seconds_to_end` is what each of SIGINT and SIGTERM may take to have an effect."""
+    """The processes of one run. Each of SIGINT and SIGTERM has `seconds_to_end` to take effect."""
 
     def __init__(self, folder: Path, seconds_to_end: float = 5.0, last_lines: int = 10) -> None:
         self._folder = folder
         self._seconds_to_end = seconds_to_end
         self._last_lines = last_lines
         self._running: list[_Running] = []
-        self._step: int | None = None  # which of the signals was sent last; None before any
+        self._step: int | None = None  # index of the signal that was sent last
         self._step_until = 0.0
         self.results: list[JobResult] = []
 
@@ -75,7 +75,7 @@ class Supervisor:
         return self._step is not None
 
     def start(self, jobs: Sequence[JobCommand], environment: Callable[[JobCommand], Mapping[str, str]]) -> None:
-        """Start every job; if one cannot be, the others are ended and ValueError says why."""
+        """Start every job; if one cannot start, end the others and raise ValueError."""
         for job in jobs:
             output = self._folder / f"{job.name}.log"
             try:
@@ -95,7 +95,7 @@ class Supervisor:
             self._running.append(_Running(job, process, monotonic(), output))
 
     def poll(self) -> list[JobResult]:
-        """Those that have ended since the last call. Also takes the next step in ending them when it is due."""
+        """The jobs that have ended since the last call. Also sends the next signal, when it is due."""
         if self._step is not None and self._running and monotonic() >= self._step_until:
             self._signal_all(min(self._step + 1, len(_STEPS) - 1))
         ended = [each for each in self._running if each.process.poll() is not None]
@@ -105,7 +105,7 @@ class Supervisor:
         return found
 
     def end(self) -> None:
-        """Ask all jobs to end; asked again, ask harder."""
+        """Ask all jobs to end; each further call sends the next stronger signal."""
         self._signal_all(0 if self._step is None else min(self._step + 1, len(_STEPS) - 1))
 
     def kill(self) -> None:
@@ -123,12 +123,12 @@ class Supervisor:
             if each.process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(each.process.pid, _STEPS[step])
-                with suppress(ProcessLookupError):  # one that was stopped ends only when it goes on
+                with suppress(ProcessLookupError):  # a stopped process ends only when it is continued
                     os.killpg(each.process.pid, signal.SIGCONT)
 
     def _result(self, ended: _Running) -> JobResult:
         code = ended.process.returncode
-        with suppress(ProcessLookupError, PermissionError):  # what it left behind, such as data loader workers
+        with suppress(ProcessLookupError, PermissionError):  # its children, such as data loader workers
             os.killpg(ended.process.pid, signal.SIGTERM)
         return JobResult(
             name=ended.job.name,
@@ -141,7 +141,7 @@ class Supervisor:
 
 
 def last_lines_of(path: Path, count: int) -> tuple[str, ...]:
-    """The end of what a job printed; lines that a progress bar wrote over count as one."""
+    """The last lines that a job printed; of a line that a progress bar overwrote, the last version."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))

@@ -12,11 +12,11 @@ import torch
 
 from neaptide.devices.soft.as_cuda.patches import Patches
 
-_patches: list[Patches] = []  # one where it is installed
+_patches: list[Patches] = []  # one if it is installed
 
 
 def install() -> bool:
-    """Give `soft` to whoever asks for `cuda`, saying so once. Returns False, changing nothing, where there is a GPU."""
+    """Make `cuda` a name of `soft`, and print that once. Returns False, changing nothing, where there is a GPU."""
     if _patches:
         return True
     if torch.cuda.is_available():
@@ -44,7 +44,7 @@ def installed() -> bool:
 
 
 def uninstall() -> None:
-    """Take everything back; devices and tensors made meanwhile read as `soft` again."""
+    """Undo `install`; devices and tensors made since read as `soft` again."""
     if _patches:
         _patches.pop().undo()
 

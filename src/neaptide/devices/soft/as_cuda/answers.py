@@ -1,4 +1,4 @@
-"""What torch.cuda answers for the soft device, beyond the calls that torch.soft has under the same names."""
+"""torch.cuda's calls for the soft device: those of torch.soft with the same names, and some more."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from neaptide.core.units import format_bytes
-from neaptide.devices.soft import native
-from neaptide.devices.soft import torch_module as face
+from neaptide.devices.soft import native, torch_module
 from neaptide.devices.soft.as_cuda import streams
 from neaptide.devices.soft.as_cuda.patches import Patches
 from neaptide.devices.soft.as_cuda.streams import Device
@@ -40,13 +39,13 @@ class CudaDeviceProperties:
 
 def get_device_properties(device: Device = None) -> CudaDeviceProperties:
     """Name, memory and SMs of the soft device."""
-    soft = face.get_device_properties(device)
+    soft = torch_module.get_device_properties(device)
     return CudaDeviceProperties(soft.name, soft.total_memory, soft.multi_processor_count)
 
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:
     """The compute capability that programs choose types by."""
-    face.set_device(device)
+    torch_module.set_device(device)
     return CAPABILITY
 
 
@@ -54,7 +53,7 @@ class device:  # noqa: N801 - as in torch.cuda
     """A context in which the device is current; there is one, so it always is."""
 
     def __init__(self, device: Device) -> None:
-        face.set_device(device)
+        torch_module.set_device(device)
         self.idx = 0
         self.prev_idx = 0
 
@@ -74,7 +73,7 @@ class device_of(device):  # noqa: N801 - as in torch.cuda
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """What is allocated and reserved, now and at most."""
-    stats = face.memory_stats(device)
+    stats = torch_module.memory_stats(device)
     rows = [("Allocated", "allocated_bytes.all"), ("Reserved", "reserved_bytes.all")]
     lines = [f"{'Neaptide soft, device 0':<24}{'now':>12}{'at most':>12}"]
     for label, key in rows:
@@ -88,7 +87,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     """The counters of `memory_stats`, by the parts of their names."""
     nested: dict[str, Any] = {}
-    for key, value in face.memory_stats(device).items():
+    for key, value in torch_module.memory_stats(device).items():
         *path, last = key.split(".")
         inner = nested
         for part in path:
@@ -98,8 +97,8 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Check the fraction; what a process may hold is the controller's to say."""
-    face.set_device(device)
+    """Check the fraction, and do no more: the daemon decides what a process may hold."""
+    torch_module.set_device(device)
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
 
@@ -110,7 +109,7 @@ class Cudart:
     cudaError = torch.cuda.cudaStatus  # noqa: N815
 
     def cudaMemGetInfo(self, device: int = 0) -> tuple[int, int]:  # noqa: N802
-        return face.mem_get_info(device)
+        return torch_module.mem_get_info(device)
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         if name not in ("cudaProfilerStart", "cudaProfilerStop", "cudaHostRegister", "cudaHostUnregister"):
@@ -119,7 +118,7 @@ class Cudart:
 
 
 class Ranges:
-    """nvtx without a profiler: ranges and marks that nobody sees."""
+    """nvtx without a profiler: ranges and marks do nothing."""
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         return lambda *_: 0
@@ -138,8 +137,8 @@ def _call(function: Callable[[], Any], **_: Any) -> None:
 
 
 def answers() -> dict[str, Any]:
-    """By name, everything that torch.cuda is given."""
-    given = {name: getattr(face, name) for name in face.__all__ if hasattr(torch.cuda, name)}
+    """Everything that torch.cuda is given, by name."""
+    given = {name: getattr(torch_module, name) for name in torch_module.__all__ if hasattr(torch.cuda, name)}
     given |= {name: getattr(streams, name) for name in ("Event", "Stream", "StreamContext", "stream", "set_stream")}
     given |= {
         "current_stream": streams.current_stream,
@@ -154,11 +153,11 @@ def answers() -> dict[str, Any]:
         "is_tf32_supported": _answer(False),
         "can_device_access_peer": _answer(False),
         "default_generators": (native.default_generator(),),
-        "seed_all": face.seed,
-        "memory_cached": face.memory_reserved,
-        "max_memory_cached": face.max_memory_reserved,
-        "reset_max_memory_allocated": face.reset_peak_memory_stats,
-        "reset_max_memory_cached": face.reset_peak_memory_stats,
+        "seed_all": torch_module.seed,
+        "memory_cached": torch_module.memory_reserved,
+        "max_memory_cached": torch_module.max_memory_reserved,
+        "reset_max_memory_allocated": torch_module.reset_peak_memory_stats,
+        "reset_max_memory_cached": torch_module.reset_peak_memory_stats,
         "reset_accumulated_memory_stats": _do_nothing,
         "memory_summary": memory_summary,
         "memory_stats_as_nested_dict": memory_stats_as_nested_dict,
@@ -168,7 +167,7 @@ def answers() -> dict[str, Any]:
         "set_per_process_memory_fraction": set_per_process_memory_fraction,
         "get_per_process_memory_fraction": _answer(1.0),
         "get_allocator_backend": _answer("soft"),
-        "device_memory_used": lambda device=None: -int.__sub__(*face.mem_get_info(device)),
+        "device_memory_used": lambda device=None: -int.__sub__(*torch_module.mem_get_info(device)),
         "ipc_collect": _do_nothing,
         "set_sync_debug_mode": _do_nothing,
         "get_sync_debug_mode": _answer(0),
@@ -179,8 +178,8 @@ def answers() -> dict[str, Any]:
         "_lazy_init": _do_nothing,
         "_lazy_call": _call,
         "_initialized": True,
-        "_is_in_bad_fork": face._is_in_bad_fork,
-        "neaptide_device": face.neaptide_device,  # type: ignore[attr-defined]
+        "_is_in_bad_fork": torch_module._is_in_bad_fork,
+        "neaptide_device": torch_module.neaptide_device,  # type: ignore[attr-defined]
         "_exchange_device": _answer(0),
         "_maybe_exchange_device": _answer(0),
     }
@@ -188,11 +187,11 @@ def answers() -> dict[str, Any]:
 
 
 def patch(patches: Patches) -> None:
-    """Have torch.cuda, and the modules that its calls come from, answer."""
+    """Replace the calls in torch.cuda and in the modules that define them."""
     cuda = torch.cuda
     for name, value in answers().items():
         for module in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs, cuda.profiler):
             if module is cuda or name in vars(module):
                 patches.set(module, name, value)
     patches.set(cuda.nvtx, "_nvtx", Ranges())
-    patches.set(torch.backends.cudnn, "is_acceptable", _answer(False))  # it would warn at every recurrent layer
+    patches.set(torch.backends.cudnn, "is_acceptable", _answer(False))  # else it warns at every recurrent layer

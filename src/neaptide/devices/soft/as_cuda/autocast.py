@@ -1,4 +1,4 @@
-"""The calls about autocast that mean CUDA without naming it."""
+"""The calls about autocast that mean CUDA without naming a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _set_autocast_gpu_dtype(dtype: torch.dtype) -> None:
 
 
 def patch(patches: Patches) -> None:
-    """Let them mean the soft device."""
+    """Make them mean the soft device."""
     patches.set(torch, "is_autocast_enabled", _is_autocast_enabled)
     patches.set(torch, "set_autocast_enabled", _set_autocast_enabled)
     patches.set(torch, "get_autocast_gpu_dtype", _get_autocast_gpu_dtype)

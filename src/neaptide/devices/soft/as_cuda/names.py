@@ -32,5 +32,5 @@ def join() -> None:
 
 
 def part() -> None:
-    """Let `cuda` be itself again."""
+    """Make `cuda` its own name again."""
     _library().neaptide_part_names()

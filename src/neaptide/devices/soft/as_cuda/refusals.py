@@ -1,4 +1,4 @@
-"""What CUDA has and the soft device cannot have: one clear line instead of a failure deep inside torch."""
+"""Calls of torch.cuda that the soft device cannot have: they raise one clear line instead of failing inside torch."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def _refusal(name: str, what: str) -> Callable[..., NoReturn] | type:
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise NotOnSoftError(f"torch.cuda.{name}: the software GPU that stands in for cuda has no {what}")
 
-    # A class stays one: libraries use it in annotations.
+    # A class is replaced by a class: libraries use it in annotations.
     return type(name, (), {"__new__": refuse}) if isinstance(getattr(torch.cuda, name), type) else refuse
 
 
 class _Saying:
-    """A line for the user, once."""
+    """A line that is printed once."""
 
     def __init__(self, line: str) -> None:
         self._line: str | None = line
@@ -80,12 +80,12 @@ def _profile(torch_init: Callable[..., None]) -> Callable[..., None]:
 
 
 def patch(patches: Patches) -> None:
-    """Refuse what cannot be; let programs that compile or profile go on without."""
+    """Refuse those calls; programs that compile or profile go on without it."""
     for name, what in _IMPOSSIBLE.items():
         if hasattr(torch.cuda, name):
             patches.set(torch.cuda, name, _refusal(name, what))
     patches.set(torch, "compile", _compile(torch.compile))
     profile = torch.autograd.profiler.profile
     patches.set(profile, "__init__", _profile(profile.__init__))
-    # The encoder's fast path makes nested tensors, which soft has not.
+    # The encoder's fast path makes nested tensors, which soft does not have.
     patches.set(torch.backends.mha, "_is_fastpath_enabled", False)

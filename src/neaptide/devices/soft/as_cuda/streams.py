@@ -36,7 +36,7 @@ class _EventType(type):
 
 
 class Event(metaclass=_EventType):
-    """A point in a stream; what is made is a torch.Event, the only kind that it can be compared with."""
+    """A point in a stream; calling it makes a torch.Event, the only kind that events can be compared with."""
 
     def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False

@@ -26,7 +26,7 @@ _PREFIX = "torch.cuda."
 
 
 class TensorType(type):
-    """An old tensor type: makes tensors, converts to it, and can be asked whether a tensor is of it."""
+    """An old tensor type: makes tensors, converts tensors to it, and supports isinstance."""
 
     dtype: torch.dtype
 
@@ -61,7 +61,7 @@ def _is_cuda(self: Tensor) -> bool:
 
 
 def _dtype(kind: Any) -> torch.dtype | None:
-    """The type of numbers, if this names an old type of CUDA."""
+    """The dtype of an old CUDA type; None for any other name."""
     if isinstance(kind, TensorType):
         return kind.dtype
     return _TYPES.get(kind.removeprefix(_PREFIX)) if isinstance(kind, str) and kind.startswith(_PREFIX) else None
@@ -92,15 +92,15 @@ def _set_default_tensor_type(torch_function: Callable[[Any], None]) -> Callable[
 
 
 def _scatter(tensor: Tensor, devices: Sequence[int], *_: Any) -> list[Tensor]:
-    """DataParallel hands batches out with this; here one device gets all."""
+    """DataParallel splits batches with this; the one device gets everything."""
     return [tensor.to(torch.device("cuda", index)) for index in devices]
 
 
 def patch(patches: Patches) -> None:
-    """Give tensors and torch.cuda what such programs use."""
+    """Add these members to tensors and torch.cuda."""
     patches.set(Tensor, "cuda", _cuda)
     patches.set(Tensor, "is_cuda", property(_is_cuda))
-    patches.set(Tensor, "is_soft", property(_is_cuda))  # the generated one compares names
+    patches.set(Tensor, "is_soft", property(_is_cuda))  # torch's own compares names
     patches.set(Tensor, "type", _type(torch._C.TensorBase.type))
     patches.set(torch, "set_default_tensor_type", _set_default_tensor_type(torch.set_default_tensor_type))
     patches.set(torch._C, "_scatter", _scatter)

@@ -1,4 +1,4 @@
-"""What `torch.soft` offers: the calls of `torch.cuda`, and those of this device alone."""
+"""The module `torch.soft`: calls that `torch.cuda` has too, and calls of this device alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The light record of every kernel."""
+"""A log of the kernels that ran."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from neaptide.devices.soft.extension import native
 
 @contextmanager
 def log_kernels(records: int = 1 << 16) -> Iterator[None]:
-    """Keep a record of the last so many kernels launched inside the context."""
+    """Keep records of the last `records` kernels launched inside the context."""
     native.start_log(records)
     try:
         yield

@@ -16,7 +16,7 @@ def launched() -> int:
 
 
 def set_in_flight_cap(kernels: int | None) -> None:
-    """Let launching run at most so many kernels ahead; None means as deep as the queue is, 1024."""
+    """Let at most `kernels` be launched ahead of the device; None: as many as the queue holds, 1024."""
     if kernels is not None and kernels < 1:
         raise ValueError(f"at least one kernel must be allowed in flight, not {kernels}")
     native.set_in_flight_cap(kernels or 0)
@@ -58,5 +58,5 @@ def begin_iteration() -> None:
 
 
 def end_iteration() -> None:
-    """The iteration has been launched: this process's claim on memory is last again."""
+    """End the launched iteration: this process ranks last for memory again."""
     native.end_iteration()

@@ -48,12 +48,6 @@ def held_and_needed() -> tuple[int, int]:
     return int(memory["held"]), int(memory["needed"])
 
 
-def spare_bytes() -> tuple[int, int]:
-    """Bytes leased beyond those needed: at the peaks, and at most when chunks in use had no gap for another block."""
-    memory = native.memory()
-    return int(memory["held_peak"] - memory["needed_peak"]), int(memory["spare_peak"])
-
-
 def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Bytes free on the board, and its capacity."""
     check_device(device)
@@ -103,7 +97,7 @@ def record_memory_series(samples: int = 1 << 20) -> Iterator[list[MemorySample]]
 
 
 def set_reuse_at_launch(reuse: bool) -> None:
-    """Whether what is launched later on a stream may take a freed block at once, as it does unless this says no.
+    """Choose whether a later launch on the same stream may reuse a freed block at once, which is the default.
 
     Without it a block is free when its stream has passed its last use, and launching ahead costs memory.
     """

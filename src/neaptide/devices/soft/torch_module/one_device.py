@@ -1,4 +1,4 @@
-"""Naming the device: there is one."""
+"""Checks of a device's index: there is one device."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ class DeviceProperties:
 
 
 def is_available() -> bool:
-    """Whether the device can be used, which it can when it could be imported."""
+    """Whether the device can be used: always, once it is imported."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether the device has been started, which importing it does."""
+    """Whether the device has been started: always, as importing it does that."""
     return True
 
 

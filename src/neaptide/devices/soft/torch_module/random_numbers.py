@@ -46,7 +46,7 @@ def set_rng_state(state: Tensor, device: Device = "soft") -> None:
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """The states of all devices: of the one there is."""
+    """The states of all devices; there is one."""
     return [get_rng_state()]
 
 

@@ -12,13 +12,13 @@ from neaptide.devices.soft.torch_module.one_device import Device, check_device
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait for all launched work; raises what a kernel raised since the last time."""
+    """Wait for all launched work; raises the error of a kernel that failed since the last call."""
     check_device(device)
     native.synchronize()
 
 
 class Stream:
-    """A queue of kernels with a worker of its own; what is made is a torch.Stream."""
+    """A queue of kernels with its own worker; calling it makes a torch.Stream."""
 
     def __new__(cls, device: Device = None, priority: int = 0) -> torch.Stream:  # type: ignore[misc]
         check_device(device)
@@ -26,7 +26,7 @@ class Stream:
 
 
 class Event:
-    """A point in a stream, always with a time; what is made is a torch.Event."""
+    """A point in a stream, always with a time; calling it makes a torch.Event."""
 
     def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = True, blocking: bool = False, interprocess: bool = False

@@ -33,12 +33,12 @@ def _attach() -> None:
         from neaptide.live.job.attach import attach_from_environment
 
         attach_from_environment()
-    except Exception as error:  # the program's own errors are not ours to hide, nor ours to cause
+    except Exception as error:  # an error of neaptide must not end the program
         print(f"neaptide: this process is not shared: {error}", file=sys.stderr, flush=True)
 
 
 class _TorchFinder:
-    """Finds torch once, as the other finders do, and has `_attach` called when it has been imported."""
+    """Finds torch once, with the other finders, and calls `_attach` when torch has been imported."""
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "torch":
