@@ -35,14 +35,7 @@ def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
             possible = trace.tensors.saved[tensor] and (found.recomputable[row] or back is not Return.RECOMPUTE)
             if back is None or not possible:
                 continue
-            gap = Gap(
-                tensor=tensor,
-                after=int(found.last_forward[row]),
-                before=int(found.first_backward[row]),
-                back=back,
-                codec=codec if back is Return.DECODE else None,
-            )
-            gaps.append(gap)
+            gaps.append(found.gap(row, back, codec=codec if back is Return.DECODE else None))
         try:
             return Plan(planner="hand", gaps=chains.complete(gaps, stay=stay))
         except CannotRecomputeError:  # some cannot be computed again together: one by one, then

@@ -9,6 +9,7 @@ import numpy as np
 from neaptide.core.traces.columns import Flags, Integers
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.costing.writers import Writers, items_of
+from neaptide.planning.plan import Gap, Return
 
 # Parts of the names of ops whose results are random, in-place variants included.
 _RANDOM = (
@@ -31,6 +32,11 @@ class Candidates:
 
     def __len__(self) -> int:
         return self.tensor.size
+
+    def gap(self, row: int, back: Return, *, fetch: int | None = None, codec: str | None = None) -> Gap:
+        """The gap of one tensor from its last forward use to its first backward use."""
+        tensor, after, before = int(self.tensor[row]), int(self.last_forward[row]), int(self.first_backward[row])
+        return Gap(tensor=tensor, after=after, before=before, back=back, fetch=fetch, codec=codec)
 
 
 def candidates(trace: Trace) -> Candidates:

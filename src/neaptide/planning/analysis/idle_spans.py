@@ -33,6 +33,10 @@ class IdleSpans:
             tensor=int(self.tensor[index]), after=int(self.after[index]), before=int(self.before[index]), back=back
         )
 
+    def covering(self, rows: Integers, wanted_bytes: float) -> Integers:
+        """The first of these rows, as many as are needed for `wanted_bytes`."""
+        return rows[: int(np.searchsorted(np.cumsum(self.bytes[rows]), wanted_bytes)) + 1]
+
     def absent(self, chosen: Iterable[int], op: int) -> set[int]:
         """The tensors of the chosen spans that are absent before an op or come back before it."""
         return {int(self.tensor[each]) for each in chosen if self.after[each] < op <= self.before[each]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Floats, Integers
 from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.idle_spans import IdleSpans
 from neaptide.planning.costing.presences import held_bytes
 
 
@@ -27,8 +29,10 @@ class SwapTimes:
         return self.in_starts - self.out_ends
 
 
-def swap_times(trace: Trace, device: DeviceSpec, tensors: Integers, after: Integers, before: Integers) -> SwapTimes:
-    """The times of swapping tensors out after ops and in before ops; each direction makes one copy at a time."""
+def swap_times(trace: Trace, device: DeviceSpec, spans: IdleSpans, chosen: Sequence[int]) -> SwapTimes:
+    """The times of swapping the chosen spans; each direction makes one copy at a time."""
+    rows = np.array(chosen, dtype=np.int64)
+    tensors, after, before = spans.tensor[rows], spans.after[rows], spans.before[rows]
     ends = trace.end_seconds
     starts = ends - trace.ops.seconds
     seconds = trace.tensors.bytes[tensors] / device.link_bandwidth
@@ -44,6 +48,29 @@ def swap_times(trace: Trace, device: DeviceSpec, tensors: Integers, after: Integ
     first = np.maximum(np.searchsorted(starts, out_ends), after + 1)
     last = np.minimum(np.searchsorted(ends, in_starts, side="right"), before) - 1
     return SwapTimes(out_ends, in_starts, first, last)
+
+
+def hidden_swaps(
+    trace: Trace, device: DeviceSpec, spans: IdleSpans, order: Iterable[int], target_bytes: int
+) -> tuple[list[int], list[int]]:
+    """Spans that lower an op above the target, taken in the given order: those whose swaps hide, and the others.
+
+    A swap hides if no op waits for it or for those chosen before.
+    """
+    chosen: list[int] = []
+    others: list[int] = []
+    over = trace.held_bytes > target_bytes
+    for row in order:
+        if not over[spans.after[row] + 1 : spans.before[row]].any():
+            continue
+        times = swap_times(trace, device, spans, [*chosen, row])
+        if (times.free_seconds >= 0).all() and over[times.first_free[-1] : times.last_free[-1] + 1].any():
+            chosen.append(row)
+            held = held_without(trace.held_bytes, times.first_free, times.last_free, spans.bytes[chosen])
+            over = held > target_bytes
+        else:
+            others.append(row)
+    return chosen, others
 
 
 def held_without(held: Integers, first: Integers, last: Integers, sizes: Integers) -> Integers:

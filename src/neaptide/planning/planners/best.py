@@ -55,7 +55,7 @@ def _take_plans_of(names: Sequence[str], search: LocalSearch) -> None:
 
     evaluator = search.evaluator
     for name in names:
-        if search.over:
+        if search.finished:
             return
         try:
             made = PLANNERS.make(name)(evaluator.trace, evaluator.budget_bytes, evaluator.device)

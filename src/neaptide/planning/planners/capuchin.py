@@ -24,7 +24,7 @@ from neaptide.core.traces.columns import Flags
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.idle_spans import idle_spans
 from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, RecomputeChains
-from neaptide.planning.analysis.swap_times import SwapTimes, held_without, swap_times
+from neaptide.planning.analysis.swap_times import SwapTimes, held_without, hidden_swaps, swap_times
 from neaptide.planning.costing.schedule import Scheduler
 from neaptide.planning.costing.timing import fetch_ops
 from neaptide.planning.plan import Gap, Plan, Return
@@ -70,20 +70,9 @@ class _Hybrid:
                 yield self._chains.complete(made, bool(stay))
 
     def _chosen(self, target_bytes: int, within_backward: bool, hybrid: bool) -> tuple[list[int], list[int]]:
-        hidden: list[int] = []
-        late = []
+        order = [index for index in self._by_free_seconds if within_backward or self._spans.first[index]]
+        hidden, late = hidden_swaps(self._trace, self._device, self._spans, order, target_bytes)
         over = self._over(hidden, [], target_bytes)
-        for index in self._by_free_seconds:
-            if not over.any():
-                return hidden, []
-            if not self._helps(index, over) or not (within_backward or self._spans.first[index]):
-                continue
-            times = self._times([*hidden, index])
-            if (times.free_seconds >= 0).all() and over[times.first_free[-1] : times.last_free[-1] + 1].any():
-                hidden.append(index)
-                over = self._over(hidden, [], target_bytes)
-            else:
-                late.append(index)
         swapped, recomputed = list(hidden), list[int]()
         queue = [(0.0, index) for index in late]
         heapify(queue)
@@ -118,8 +107,7 @@ class _Hybrid:
         return seconds / float(spans.bytes[index]), how
 
     def _times(self, chosen: list[int]) -> SwapTimes:
-        spans = self._spans
-        return swap_times(self._trace, self._device, spans.tensor[chosen], spans.after[chosen], spans.before[chosen])
+        return swap_times(self._trace, self._device, self._spans, chosen)
 
     def _helps(self, index: int, over: Flags) -> bool:
         spans = self._spans

@@ -88,13 +88,5 @@ def _encoded(trace: Trace, lossy: bool, target_bytes: int) -> Iterator[Sequence[
         away = slice(int(known.last_forward[index]) + 1, int(known.first_backward[index]))
         if saved[index] > 0 and (held[away] > target_bytes).any():
             held[away] -= saved[index]
-            gaps.append(
-                Gap(
-                    tensor=int(known.tensor[index]),
-                    after=away.start - 1,
-                    before=away.stop,
-                    back=Return.DECODE,
-                    codec=codec_of[int(known.tensor[index])],
-                )
-            )
+            gaps.append(known.gap(index, Return.DECODE, codec=codec_of[int(known.tensor[index])]))
     yield in_order(gaps)

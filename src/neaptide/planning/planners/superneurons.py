@@ -111,19 +111,14 @@ class Pool:
 
     def gaps(self, offloaded: int, way: Recomputation) -> tuple[Gap, ...]:
         """The gaps that offload the results of `offloaded` convolutions and recompute other results in some way."""
-        swaps = [self._gap(row, Return.SWAP) for row in self.convolutions[:offloaded].tolist()]
+        swaps = [self.found.gap(row, Return.SWAP) for row in self.convolutions[:offloaded].tolist()]
         if way is Recomputation.NONE:
             return tuple(self._one_convolution_ahead(gap) for gap in swaps)
-        again = [self._gap(row, Return.RECOMPUTE) for row in self.recomputed.tolist()]
+        again = [self.found.gap(row, Return.RECOMPUTE) for row in self.recomputed.tolist()]
         kept = {gap.tensor for gap in again}
         if way is not Recomputation.SPEED:
             kept -= self.memory_centric if way is Recomputation.COST_AWARE else kept
         return tuple(self._one_convolution_ahead(gap) for gap in self.chains.complete([*swaps, *again], stay=kept))
-
-    def _gap(self, row: int, back: Return) -> Gap:
-        found = self.found
-        after, before = int(found.last_forward[row]), int(found.first_backward[row])
-        return Gap(tensor=int(found.tensor[row]), after=after, before=before, back=back)
 
     def _one_convolution_ahead(self, gap: Gap) -> Gap:
         if gap.back is not Return.SWAP:

@@ -76,7 +76,7 @@ class _Search:
         made = Plan(planner="swapadvisor", gaps=self._decoded(genome))
         schedule = self._scheduler.schedule(made)
         if schedule.peak_bytes > self._budget:
-            schedule = schedule_within_budget(self._scheduler, made.gaps, self._budget)
+            schedule = schedule_within_budget(self._scheduler, schedule.gaps, self._budget)
             made = Plan(planner="swapadvisor", gaps=schedule.gaps.gaps())
         return (max(schedule.peak_bytes - self._budget, 0), schedule.seconds), genome, made
 
@@ -94,8 +94,7 @@ class _Search:
                 op += 1
                 continue
             rows = rows[np.argsort(-distance[rows], kind="stable")]
-            enough = int(np.searchsorted(np.cumsum(spans.bytes[rows]), held[op] - target)) + 1
-            for row in rows[:enough].tolist():
+            for row in spans.covering(rows, held[op] - target).tolist():
                 free[row] = False
                 held[spans.after[row] + 1 : spans.before[row]] -= spans.bytes[row]
                 made.append(self._gap(row, genome))

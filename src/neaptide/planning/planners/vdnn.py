@@ -54,9 +54,8 @@ def offloads(trace: Trace, conv: bool = False) -> tuple[Gap, ...]:
     layers = np.unique(found.first_backward[read])
     gaps = []
     for row in np.flatnonzero(read).tolist():
-        after, before = int(found.last_forward[row]), int(found.first_backward[row])
-        fetch = max(_before(layers, before), after + 1)
-        gaps.append(Gap(tensor=int(found.tensor[row]), after=after, before=before, back=Return.SWAP, fetch=fetch))
+        fetch = max(_before(layers, int(found.first_backward[row])), int(found.last_forward[row]) + 1)
+        gaps.append(found.gap(row, Return.SWAP, fetch=fetch))
     return in_order(gaps)
 
 

@@ -16,14 +16,12 @@ from neaptide.planning.analysis.recompute_chains import CannotRecomputeError, Re
 from neaptide.planning.costing.gap_table import GapTable
 from neaptide.planning.costing.schedule import Schedule, Scheduler
 from neaptide.planning.plan import Gap, Plan, Return
-from neaptide.planning.search.prefetch import prefetch_into_room
-from neaptide.planning.search.waits import add_waits
+from neaptide.planning.search.within_budget import schedule_within_budget
 
 Actions = npt.NDArray[np.int8]
 
-# What to do with a tensor while it is idle. If another recomputation needs a recomputed tensor early, the tensor stays
-# from then on; with RECOMPUTE_EACH it is released again.
-KEEP, SWAP, RECOMPUTE, RECOMPUTE_EACH = range(4)
+# What to do with a tensor while it is idle.
+KEEP, SWAP, RECOMPUTE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +91,19 @@ class Evaluator:
         return actions
 
     def _evaluate(self, actions: Actions) -> Outcome | None:
-        gaps, stay = [], set()
+        gaps = []
         for row in np.flatnonzero(actions).tolist():
-            action, tensor = int(actions[row]), self._tensors[row]
-            back = Return.SWAP if action == SWAP else Return.RECOMPUTE
-            gaps.append(Gap(tensor=tensor, after=self._after[row], before=self._before[row], back=back))
-            if action == RECOMPUTE:
-                stay.add(tensor)
+            back = Return.SWAP if actions[row] == SWAP else Return.RECOMPUTE
+            gaps.append(Gap(tensor=self._tensors[row], after=self._after[row], before=self._before[row], back=back))
         try:
-            whole = self.chains.complete(gaps, stay=stay)
+            whole = self.chains.complete(gaps)
         except CannotRecomputeError:
             return None
         schedule = self.scheduler.schedule_gaps(GapTable.of(self.trace, whole))
         outcome = self._outcome(schedule)
         if outcome.excess_bytes == 0 or not schedule.gaps.swap.any():
             return outcome
-        roomy = prefetch_into_room(self.scheduler, schedule.gaps, self.budget_bytes)
-        slower = self._outcome(add_waits(self.scheduler, self.scheduler.schedule_gaps(roomy), self.budget_bytes))
+        slower = self._outcome(schedule_within_budget(self.scheduler, schedule.gaps, self.budget_bytes))
         return slower if slower.better_than(outcome) else outcome
 
     def _recompute_seconds(self) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 
 from neaptide.core.traces.columns import Floats, Integers
 from neaptide.planning.analysis.segments import segments
-from neaptide.planning.analysis.swap_times import held_without, swap_times
+from neaptide.planning.analysis.swap_times import hidden_swaps
 from neaptide.planning.search.evaluator import KEEP, RECOMPUTE, SWAP, Actions, Evaluator, Outcome
 
 _SEGMENTS = (16, 8, 32, 4, 64, 24, 12, 48, 6, 96, 3, 2)
@@ -48,7 +48,7 @@ class LocalSearch:
         return self.best.seconds / self.evaluator.trace.seconds if self.best is not None else float("inf")
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """Whether the time is up or nothing is left to gain."""
         return thread_time() > self.until or (self.fits and self.slowdown < _NOTHING_TO_GAIN)
 
@@ -70,14 +70,11 @@ class LocalSearch:
     def hidden_swaps(self) -> None:
         """Mend three first plans: one without swaps, and two with swaps that the link hides."""
         trace, spans = self.evaluator.trace, self.evaluator.spans
-        dear = np.argsort(-np.minimum(self._recompute_seconds, 1e9) / spans.bytes, kind="stable")
+        expensive_first = np.argsort(-np.minimum(self._recompute_seconds, 1e9) / spans.bytes, kind="stable")
         idle_seconds = trace.end_seconds[spans.before] - trace.end_seconds[spans.after]
-        for order in (
-            dear[:0],
-            dear,
-            np.argsort(2 * spans.bytes / self.evaluator.device.link_bandwidth - idle_seconds),
-        ):
-            if not self.over:
+        copied_seconds = 2 * spans.bytes / self.evaluator.device.link_bandwidth
+        for order in (expensive_first[:0], expensive_first, np.argsort(copied_seconds - idle_seconds)):
+            if not self.finished:
                 self.mend(self._hidden(order))
 
     def segments(self) -> None:
@@ -91,26 +88,16 @@ class LocalSearch:
             actions = evaluator.nothing()
             actions[inside & evaluator.recomputable] = RECOMPUTE
             for order in (borders[:0], borders):
-                if self.over:
+                if self.finished:
                     return
                 self.mend(np.where(self._hidden(order) == SWAP, np.int8(SWAP), actions))
 
     def _hidden(self, order: Integers) -> Actions:
-        """Swap the spans that help and that the link can copy without a wait; earlier spans in `order` come first."""
-        evaluator, spans = self.evaluator, self.evaluator.spans
-        trace, over = evaluator.trace, evaluator.trace.held_bytes > evaluator.budget_bytes
-        chosen: list[int] = []
-        for row in order.tolist():
-            if not over[spans.after[row] + 1 : spans.before[row]].any():
-                continue
-            tried = [*chosen, row]
-            times = swap_times(trace, evaluator.device, spans.tensor[tried], spans.after[tried], spans.before[tried])
-            if (times.free_seconds >= 0).all() and over[times.first_free[-1] : times.last_free[-1] + 1].any():
-                chosen = tried
-                held = held_without(trace.held_bytes, times.first_free, times.last_free, spans.bytes[chosen])
-                over = held > evaluator.budget_bytes
-        actions = evaluator.nothing()
-        actions[chosen] = SWAP
+        """The actions that swap what the link hides; earlier spans in `order` come first."""
+        where = self.evaluator
+        hidden, _ = hidden_swaps(where.trace, where.device, where.spans, order.tolist(), where.budget_bytes)
+        actions = where.nothing()
+        actions[hidden] = SWAP
         return actions
 
     def mend(self, actions: Actions, cost_scale: Floats | None = None, swap_scale: Floats | None = None) -> None:
@@ -122,15 +109,14 @@ class LocalSearch:
         way = np.where(self._recompute_seconds <= swapping, RECOMPUTE, SWAP).astype(np.int8)
         for _ in range(_MENDS):
             outcome = self.try_actions(actions)
-            if outcome is None or outcome.excess_bytes == 0 or self.over or self._too_slow(outcome):
+            if outcome is None or outcome.excess_bytes == 0 or self.finished or self._too_slow(outcome):
                 return
             idle = (spans.after < outcome.peak_op) & (outcome.peak_op < spans.before)
             rows = np.flatnonzero(idle & (actions == KEEP))
             if rows.size == 0:
                 return
-            rows = rows[np.argsort(cost[rows], kind="stable")]
-            enough = int(np.searchsorted(np.cumsum(spans.bytes[rows]), outcome.excess_bytes)) + 1
-            actions[rows[:enough]] = way[rows[:enough]]
+            rows = spans.covering(rows[np.argsort(cost[rows], kind="stable")], outcome.excess_bytes)
+            actions[rows] = way[rows]
 
     def _too_slow(self, outcome: Outcome) -> bool:
         """Whether a plan that fits is faster already: to release more would only make this one slower."""
@@ -142,15 +128,14 @@ class LocalSearch:
         spans, actions = self.evaluator.spans, self.actions.copy()
         for _ in range(_MENDS):
             outcome = self.try_actions(actions)
-            if outcome is None or outcome.excess_bytes == 0 or self.over:
+            if outcome is None or outcome.excess_bytes == 0 or self.finished:
                 return
             idle = (spans.after < outcome.peak_op) & (outcome.peak_op < spans.before)
-            for now, then in ((KEEP, SWAP), (RECOMPUTE, SWAP)):
-                rows = np.flatnonzero(idle & (actions == now))
+            for action in (KEEP, RECOMPUTE):
+                rows = np.flatnonzero(idle & (actions == action))
                 if rows.size:
                     rows = rows[np.argsort(-spans.bytes[rows], kind="stable")]
-                    enough = int(np.searchsorted(np.cumsum(spans.bytes[rows]), outcome.excess_bytes)) + 1
-                    actions[rows[:enough]] = then
+                    actions[spans.covering(rows, outcome.excess_bytes)] = SWAP
                     break
             else:
                 return
@@ -164,7 +149,7 @@ class LocalSearch:
             self._exchange()
 
     def _exchange(self) -> None:
-        while not self.over:
+        while not self.finished:
             before = self._of_actions
             self._try_each(SWAP, self._recompute_seconds / self.evaluator.spans.bytes)
             self._try_each(KEEP, np.where(self.actions == SWAP, self._swap_seconds, self._recompute_seconds))
@@ -173,7 +158,7 @@ class LocalSearch:
 
     def _try_each(self, action: int, order: Floats) -> None:
         for row in np.argsort(-order, kind="stable").tolist():
-            if self.over:
+            if self.finished:
                 return
             if self.actions[row] not in (KEEP, action):
                 tried = self.actions.copy()
@@ -197,7 +182,7 @@ class LocalSearch:
     def _improve(self) -> None:
         generator = np.random.default_rng(0)
         count, gained_at, best = len(self.evaluator.spans), self.evaluator.evaluations, self._of_actions
-        while not self.over and self.evaluator.evaluations - gained_at < _TRIES_WITHOUT_GAIN:
+        while not self.finished and self.evaluator.evaluations - gained_at < _TRIES_WITHOUT_GAIN:
             if self._of_actions is not best:
                 gained_at, best = self.evaluator.evaluations, self._of_actions
             actions = self.actions.copy()

@@ -37,7 +37,7 @@ def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, ma
             schedule = scheduler.schedule(plan)
             peaks.append(schedule.peak_bytes)
             if schedule.peak_bytes > budget_bytes and schedule.gaps.swap.any():
-                schedule = schedule_within_budget(scheduler, plan.gaps, budget_bytes if target else bound)
+                schedule = schedule_within_budget(scheduler, schedule.gaps, budget_bytes if target else bound)
                 plan = Plan(planner=planner, gaps=schedule.gaps.gaps())
             lowest = min(lowest, schedule.peak_bytes)
             if schedule.peak_bytes <= budget_bytes:
@@ -54,7 +54,7 @@ def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, ma
     raise CannotFitError(planner, budget_bytes, lowest, lower_bound(scheduler.trace))
 
 
-def schedule_within_budget(scheduler: Scheduler, gaps: Sequence[Gap], budget_bytes: int) -> Schedule:
+def schedule_within_budget(scheduler: Scheduler, gaps: GapTable, budget_bytes: int) -> Schedule:
     """The schedule of some gaps in which copies in wait for room and ops wait for copies out, as the budget needs."""
-    roomy = prefetch_into_room(scheduler, GapTable.of(scheduler.trace, gaps), budget_bytes)
+    roomy = prefetch_into_room(scheduler, gaps, budget_bytes)
     return add_waits(scheduler, scheduler.schedule_gaps(roomy), budget_bytes)
