@@ -143,7 +143,7 @@ def test_a_job_that_waits_for_its_turn_or_permit_can_be_interrupted(daemon: Stan
     assert daemon.wait_for(say.Failed)[0].reason == "KeyboardInterrupt"
 
 
-def test_a_program_can_attach_itself_and_of_an_inference_job_every_call_is_a_request(daemon: StandIn) -> None:
+def test_a_program_can_attach_itself_and_every_call_of_an_inference_job_is_a_request(daemon: StandIn) -> None:
     code = """
 import neaptide
 neaptide.attach("served", kind="inference", deadline_seconds=0.5, priority=3)
@@ -171,7 +171,7 @@ with torch.no_grad():
         ({"deadline_seconds": 0.0}, "deadline_seconds must be positive, not 0.0"),
     ],
 )
-def test_attaching_wrongly_is_one_clear_line(
+def test_a_wrong_argument_of_attach_is_one_clear_line(
     given: dict[str, Any], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEAPTIDE_RUNTIME", str(tmp_path))
@@ -207,7 +207,7 @@ for epoch in range(3):
     assert Phase.BACKWARD in decode(training).ops.phase
 
 
-def test_nothing_happens_in_processes_that_are_no_jobs(daemon: StandIn, tmp_path: Path) -> None:
+def test_a_process_that_is_no_job_is_not_watched(daemon: StandIn, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("print('own', flush=True)\n")
     environment = daemon.environment()

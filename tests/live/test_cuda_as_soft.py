@@ -26,7 +26,7 @@ def cuda() -> Iterator[None]:
         yield
 
 
-def test_it_is_said_once_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_installing_prints_one_line_once(capfd: pytest.CaptureFixture[str]) -> None:
     try:
         assert cuda_as_soft.install()
         assert cuda_as_soft.install()
@@ -36,7 +36,7 @@ def test_it_is_said_once_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().err == "neaptide: there is no GPU here, so cuda means the software GPU (soft)\n"
 
 
-def test_nothing_is_done_where_there_is_a_gpu(
+def test_installing_changes_nothing_where_there_is_a_gpu(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -46,7 +46,7 @@ def test_nothing_is_done_where_there_is_a_gpu(
     assert capfd.readouterr().err == ""
 
 
-def test_it_can_be_taken_back_without_a_trace() -> None:
+def test_uninstalling_restores_every_attribute() -> None:
     owners = (torch, torch._C, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams, torch.cuda.graphs)
     owners = (*owners, torch.cuda.profiler, torch.cuda.nvtx, torch.backends.cudnn, torch.Tensor)
     before = [dict(vars(owner)) for owner in owners]
@@ -63,7 +63,7 @@ def test_it_can_be_taken_back_without_a_trace() -> None:
         torch.ones(2, device="cuda")
 
 
-def test_what_fails_halfway_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_that_fails_halfway_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("no")
 
@@ -127,7 +127,7 @@ class TestNames:
         with pytest.raises(RuntimeError, match="must be cuda device"):
             torch.ones(1).cuda("cpu")
 
-    def test_contexts_and_defaults(self) -> None:
+    def test_device_contexts_and_default_devices_mean_soft(self) -> None:
         with torch.device("cuda"):
             assert torch.zeros(1).is_cuda
         torch.set_default_device("cuda")
@@ -136,11 +136,11 @@ class TestNames:
         torch.set_default_device(None)
         assert not torch.zeros(1).is_cuda
 
-    def test_the_old_default_type(self) -> None:
+    def test_the_old_default_tensor_type_means_soft(self) -> None:
         torch.set_default_tensor_type("torch.cuda.HalfTensor")
         assert torch.zeros(1).type() == "torch.cuda.HalfTensor"
 
-    def test_old_types_convert_and_are_told_apart(self) -> None:
+    def test_old_tensor_types_convert_and_support_isinstance(self) -> None:
         assert torch.ones(2).type(torch.cuda.LongTensor).type() == "torch.cuda.LongTensor"
         assert torch.ones(2).type("torch.cuda.HalfTensor").dtype == torch.float16
         assert torch.ones(2, device="cuda").type(torch.float64).type() == "torch.cuda.DoubleTensor"
@@ -148,7 +148,7 @@ class TestNames:
         assert isinstance(torch.cuda.FloatTensor([1.0]), torch.cuda.FloatTensor)
         assert not isinstance(torch.ones(1), torch.cuda.FloatTensor)
 
-    def test_files_name_cuda_and_go_where_they_are_sent(self) -> None:
+    def test_saved_files_name_cuda_and_load_onto_any_device(self) -> None:
         file = io.BytesIO()
         torch.save({"tensor": torch.ones(2, device="cuda"), "device": torch.device("cuda")}, file)
         assert b"cuda:0" in file.getvalue()
@@ -161,7 +161,7 @@ class TestNames:
         file.seek(0)
         assert torch.load(file, map_location=lambda storage, _: storage.cuda(0))["tensor"].is_cuda
 
-    def test_files_written_on_soft_are_read(self) -> None:
+    def test_files_saved_on_soft_can_be_loaded(self) -> None:
         cuda_as_soft.uninstall()
         file = io.BytesIO()
         torch.save(torch.ones(2, device="soft"), file)
@@ -170,5 +170,5 @@ class TestNames:
         assert torch.load(file).is_cuda
 
 
-def test_soft_itself_is_imported() -> None:
+def test_the_package_is_the_module_torch_soft() -> None:
     assert neaptide.devices.soft.torch_module is torch.soft

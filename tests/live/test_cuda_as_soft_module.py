@@ -11,6 +11,7 @@ from torch import nn
 from cuda_name import cuda_is_soft
 from neaptide.capture.measured import measured
 from neaptide.devices.soft import as_cuda as cuda_as_soft
+from neaptide.fitting.link import spec_of
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
@@ -22,7 +23,7 @@ def cuda() -> Iterator[None]:
 
 
 class TestTheModule:
-    def test_it_says_that_there_is_one_gpu(self) -> None:
+    def test_torch_cuda_says_that_there_is_one_gpu(self) -> None:
         assert torch.cuda.is_available()
         assert torch.cuda.is_initialized()
         assert torch.cuda.is_bf16_supported()
@@ -38,7 +39,7 @@ class TestTheModule:
         with pytest.raises(ValueError, match="one soft device"):
             torch.cuda.set_device(1)
 
-    def test_streams_and_events(self) -> None:
+    def test_streams_and_events_work_as_on_cuda(self) -> None:
         stream = torch.cuda.Stream()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         assert isinstance(torch.cuda.current_stream(), torch.cuda.Stream)
@@ -77,7 +78,7 @@ class TestTheModule:
         assert torch.cuda.device_memory_used() == total - free
         torch.cuda.ipc_collect()
 
-    def test_running_out_is_the_error_that_programs_catch(self) -> None:
+    def test_running_out_of_memory_raises_the_error_that_programs_catch(self) -> None:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 
@@ -88,6 +89,14 @@ class TestTheModule:
         with torch.cuda.nvtx.range("c"), torch.cuda.profiler.profile():
             torch.cuda.cudart().cudaMemGetInfo(0)
         torch.cuda.synchronize()
+
+    def test_calls_of_soft_alone_are_not_on_torch_cuda(self) -> None:
+        alone = {"evict", "restore", "close_launch_gate", "set_in_flight_cap", "log_kernels", "begin_iteration"}
+        assert alone <= set(dir(torch.soft))  # type: ignore[attr-defined]
+        assert not alone & set(dir(torch.cuda))
+
+    def test_fitting_finds_the_figures_of_soft(self) -> None:
+        assert spec_of(torch.device("cuda")).name == "soft"
 
     def test_capture_measures_a_step_as_on_soft(self) -> None:
         model = nn.Linear(8, 8).cuda()
@@ -105,11 +114,13 @@ class TestTheModule:
 
 class TestWhatCannotBe:
     @pytest.mark.parametrize("name", ["CUDAGraph", "graph", "make_graphed_callables", "MemPool", "utilization"])
-    def test_it_is_refused_in_one_line(self, name: str) -> None:
+    def test_a_call_that_soft_cannot_have_is_refused_in_one_line(self, name: str) -> None:
         with pytest.raises(RuntimeError, match=rf"^torch\.cuda\.{name}: the software GPU .* has no [^\n]*$"):
             getattr(torch.cuda, name)(None)
 
-    def test_compile_says_so_once_and_passes_the_model_through(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_compile_prints_a_line_once_and_returns_the_model_unchanged(
+        self, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         model = nn.Linear(2, 2).cuda()
         assert torch.compile(model) is model
         assert torch.compile(mode="max-autotune")(model) is model
@@ -118,11 +129,11 @@ class TestWhatCannotBe:
         said = [line for line in capfd.readouterr().err.splitlines() if "compile" in line]
         assert said == ["neaptide: torch.compile makes no code for the software GPU; running without it"]
 
-    def test_classes_stay_classes(self) -> None:
+    def test_refused_classes_stay_classes(self) -> None:
         kinds = [getattr(torch.cuda, name) for name in ("CUDAGraph", "Stream", "Event", "FloatTensor", "device")]
         assert all(isinstance(kind, type) and kind | None for kind in kinds)  # as in annotations
 
-    def test_the_profiler_says_once_that_it_sees_the_cpu_alone(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_the_profiler_prints_once_that_it_records_the_cpu_alone(self, capfd: pytest.CaptureFixture[str]) -> None:
         for _ in range(2):
             with torch.autograd.profiler.profile(use_device="cuda") as profile:
                 torch.ones(2, device="cuda").add(1)

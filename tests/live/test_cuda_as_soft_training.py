@@ -19,7 +19,7 @@ def cuda() -> Iterator[None]:
         yield
 
 
-def test_a_parameter_that_moves_stays_itself() -> None:
+def test_a_parameter_that_moves_stays_the_same_object() -> None:
     model = nn.Linear(2, 2)
     weight = model.weight
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)  # before the move, as many programs have it
@@ -94,7 +94,7 @@ def test_an_encoder_takes_a_padding_mask_in_evaluation() -> None:
         assert encoder(torch.ones(2, 3, 8, device="cuda"), src_key_padding_mask=mask).shape == (2, 3, 8)
 
 
-def test_data_parallel_with_one_device() -> None:
+def test_data_parallel_works_with_one_device() -> None:
     model = nn.DataParallel(nn.Linear(3, 2)).cuda()
     out = model(torch.ones(4, 3))
     out.sum().backward()
@@ -102,6 +102,6 @@ def test_data_parallel_with_one_device() -> None:
     assert model.module.weight.grad.is_cuda
 
 
-def test_pinned_memory() -> None:
+def test_pinned_memory_works_as_on_cuda() -> None:
     loader = torch.utils.data.DataLoader(torch.ones(4, 2), batch_size=2, pin_memory=True)
     assert all(batch.is_pinned() and batch.cuda(non_blocking=True).is_cuda for batch in loader)

@@ -65,7 +65,7 @@ def wait_until(there: Callable[[], object]) -> None:
         sleep(0.02)
 
 
-def test_jobs_that_end_well_leave_their_output_a_log_and_a_report(neaptide: Command) -> None:
+def test_jobs_that_succeed_leave_their_output_a_log_and_a_report(neaptide: Command) -> None:
     neaptide.write(("a", "print(1)"), ("b", "print(2)"), top="budget = '64MiB'\npolicy = 'zico'")
     code, out, err = neaptide("run", "jobs.toml")
     folder = neaptide.folder / "neaptide-runs" / "jobs-1"
@@ -79,7 +79,7 @@ def test_jobs_that_end_well_leave_their_output_a_log_and_a_report(neaptide: Comm
     assert neaptide("report", folder)[0] == 0
 
 
-def test_a_job_that_fails_is_told_with_its_last_lines_and_the_others_go_on(neaptide: Command) -> None:
+def test_the_last_lines_of_a_failed_job_are_shown_and_the_other_jobs_go_on(neaptide: Command) -> None:
     neaptide.write(("bad", "print(1); raise SystemExit('no data')"), ("good", "import time; time.sleep(1); print(2)"))
     code, out, _ = neaptide("run", "jobs.toml", "-o", "kept")
     assert code == 1

@@ -49,7 +49,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert python("-c", program).stdout == "[]\n"
 
 
-def test_the_version(run: Any) -> None:
+def test_version_prints_the_version(run: Any) -> None:
     assert run("--version").out == f"{neaptide.__version__}\n"
 
 
@@ -70,7 +70,7 @@ def test_help_names_the_commands_and_shows_how_scripts_are_given(run: Any) -> No
         (["profile", "resnet50", "--scale", "huge"], 'Choose from: "paper", "tiny"'),
     ],
 )
-def test_a_command_line_that_cannot_be_read_is_one_line(run: Any, words: list[str], part: str) -> None:
+def test_a_wrong_command_line_is_answered_in_one_line(run: Any, words: list[str], part: str) -> None:
     outcome = run(*words)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -103,7 +103,7 @@ def test_errors_of_users_end_in_one_line(
     assert (outcome.code, outcome.out, outcome.err) == (code, "", line)
 
 
-def test_an_error_of_ours_keeps_its_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_neaptide_itself_keeps_its_traceback(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise TypeError("a bug")
 
@@ -112,7 +112,7 @@ def test_an_error_of_ours_keeps_its_traceback(run: Any, monkeypatch: pytest.Monk
         run("profile", "resnet50")
 
 
-def test_a_reader_who_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "kept.trace"
     path.write_bytes(encode(training_trace()))
     program = (

@@ -67,7 +67,7 @@ def test_a_benchmark_that_raises_shows_its_figures_and_its_own_traceback(run: An
     ]
 
 
-def test_a_benchmark_that_python_cannot_read(run: Any) -> None:
+def test_a_benchmark_with_a_syntax_error_shows_its_line(run: Any) -> None:
     outcome = run("bench", "misspelt")
     assert outcome.code == 1
     assert "SyntaxError" in outcome.err
@@ -83,18 +83,20 @@ def test_a_benchmark_that_python_cannot_read(run: Any) -> None:
         ("numbers", "must yield Figure, not 3"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(run: Any, words: str, part: str) -> None:
+def test_a_wrong_benchmark_is_reported_in_one_line(run: Any, words: str, part: str) -> None:
     outcome = run("bench", *words.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
 
 
-def test_no_directory_is_said() -> None:
+def test_a_missing_directory_of_benchmarks_is_reported() -> None:
     with pytest.raises(ValueError, match="there is no directory benchmarks here"):
         find_benchmark("speed", [])
 
 
-def test_benchmarks_are_looked_for_here_too(benchmarks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmarks_are_also_looked_for_in_the_current_directory(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(benchmarks.parent)
     assert benchmark_directories()[-1] == benchmarks

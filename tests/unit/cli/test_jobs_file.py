@@ -1,4 +1,4 @@
-"""A file of jobs: what it means, and how it is said what is wrong with it."""
+"""Files of jobs: how they are read, and how errors in them are shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parse(text: str, folder: Path = Path()) -> JobsFile:
     return parse_jobs(text, folder / "jobs.toml")
 
 
-def test_a_file_that_says_everything(tmp_path: Path) -> None:
+def test_every_key_of_a_file_of_jobs_is_read(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     given = parse(
         """
@@ -48,13 +48,13 @@ def test_a_file_that_says_everything(tmp_path: Path) -> None:
     assert job.directory == tmp_path / "inside"
 
 
-def test_what_is_not_said_is_left_open() -> None:
+def test_keys_that_are_not_given_are_left_to_the_daemon() -> None:
     given = parse(MINIMAL)
     assert (given.budget_bytes, given.policy) == (None, None)
     assert (given.jobs[0].name, given.jobs[0].iterations) == ("train", None)
 
 
-def test_a_command_is_split_like_a_shell_does_and_python_is_this_one() -> None:
+def test_a_command_is_split_like_a_shell_does_and_python_means_the_one_that_runs_neaptide() -> None:
     assert command_of("python3 a.py --x 'b c'") == (sys.executable, "a.py", "--x", "b c")
     assert command_of("/opt/python a.py") == ("/opt/python", "a.py")
 
@@ -99,14 +99,14 @@ def test_a_job_without_a_name_is_called_as_its_script(command: tuple[str, ...], 
         (f"[device]\nwiat = 0\n{MINIMAL}", "jobs.toml, line 2, device: unknown key 'wiat'; did you mean wait?"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_its_place(text: str, line: str) -> None:
+def test_an_error_in_a_file_of_jobs_is_one_line_that_names_its_place(text: str, line: str) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011
         parse(text)
     assert str(raised.value).startswith(line)
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_a_directory_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a directory; name a TOML file"):
         load_jobs(tmp_path)
     (tmp_path / "x").write_bytes(b"\xff\xfe\x00")

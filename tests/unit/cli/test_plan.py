@@ -62,7 +62,7 @@ def test_the_frontier_is_drawn(saved: Path, tmp_path: Path) -> None:
         (["--figure", "frontier.txt"], "frontier.txt"),
     ],
 )
-def test_what_a_user_gets_wrong_is_one_line(
+def test_a_wrong_option_of_plan_is_one_line(
     saved: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", str(saved), *words]) == 2

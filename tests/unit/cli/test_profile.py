@@ -90,7 +90,7 @@ def test_trace_and_figure_are_written(run: Any, kept: Path, tmp_path: Path) -> N
         ("bad.toml", "neither a trace file nor a Python script"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_a_wrong_option_of_profile_is_one_line(
     run: Any, kept: Path, monkeypatch: pytest.MonkeyPatch, words: str, part: str
 ) -> None:
     monkeypatch.chdir(kept.parent)
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_in_one_line(
     assert part in outcome.err
 
 
-def test_too_little_memory_to_measure_is_said(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_to_measure_is_reported(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_much(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1e15 bytes")
 

@@ -1,4 +1,4 @@
-"""`neaptide profile` of scripts that nobody changed."""
+"""`neaptide profile` of unchanged scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from neaptide.capture.files import load
 from neaptide.core.traces.trace import Phase
 
 
-def test_a_plain_loop_prints_what_it_prints_and_then_its_profile(run: Any, script: Any, tmp_path: Path) -> None:
+def test_a_script_s_own_output_comes_before_its_profile(run: Any, script: Any, tmp_path: Path) -> None:
     kept = tmp_path / "plain.trace"
     outcome = run("profile", "-o", kept, script("plain"))
     steps, _, report = outcome.out.partition("\n\n")
@@ -33,13 +33,13 @@ def test_an_iteration_ends_with_its_last_optimizers_step(
     assert len(load(kept).ops.name.which("aten::addmm")) == forwards
 
 
-def test_serving_is_profiled_too_and_leaving_in_order_is_no_failure(run: Any, script: Any) -> None:
+def test_serving_is_profiled_too_and_exit_code_0_is_no_failure(run: Any, script: Any) -> None:
     outcome = run("profile", script("serving"))
     assert (outcome.code, outcome.err) == (0, "")
     assert "serving, inference, measured on cpu\n" in outcome.out
 
 
-def test_all_that_follows_a_script_is_the_scripts(run: Any, script: Any, tmp_path: Path) -> None:
+def test_everything_after_a_script_is_passed_to_it(run: Any, script: Any, tmp_path: Path) -> None:
     kept = tmp_path / "kept.trace"
     path = script("arguments")
     outcome = run("profile", "-o", kept, path, "--batch", "5", "-o", "mine", "--", "a", "--help")
@@ -48,7 +48,7 @@ def test_all_that_follows_a_script_is_the_scripts(run: Any, script: Any, tmp_pat
     assert kept.exists()
 
 
-def test_what_is_said_of_models_is_refused(run: Any, script: Any) -> None:
+def test_options_of_models_are_refused_for_a_script(run: Any, script: Any) -> None:
     path = script("plain")
     outcome = run("profile", "--batch", "3", path)
     assert outcome.code == 2
@@ -78,14 +78,14 @@ def test_a_script_that_raises_at_once_has_no_profile(run: Any, script: Any) -> N
     assert outcome.err.endswith(f"neaptide: {path} ended with KeyError\n")
 
 
-def test_a_traceback_has_no_frame_of_those_who_watch(run: Any, script: Any) -> None:
+def test_a_traceback_has_no_frame_of_neaptide(run: Any, script: Any) -> None:
     outcome = run("profile", script("wrong_shape"))
     assert "mat1 and mat2 shapes cannot be multiplied" in outcome.err
     assert "runpy" not in outcome.err
     assert "neaptide/c" not in outcome.err
 
 
-def test_a_script_that_python_cannot_read(run: Any, script: Any) -> None:
+def test_a_script_with_a_syntax_error_shows_its_line(run: Any, script: Any) -> None:
     path = script("misspelt")
     outcome = run("profile", path)
     assert outcome.code == 1
@@ -93,7 +93,7 @@ def test_a_script_that_python_cannot_read(run: Any, script: Any) -> None:
     assert "SyntaxError: '(' was never closed\n" in outcome.err
 
 
-def test_a_script_that_leaves_with_a_message(run: Any, script: Any) -> None:
+def test_a_script_that_exits_with_a_message_shows_it(run: Any, script: Any) -> None:
     path = script("leaving")
     outcome = run("profile", path)
     assert (outcome.code, outcome.err) == (1, f"no data\nneaptide: {path} ended with exit code no data\n")
@@ -113,7 +113,7 @@ def test_an_interrupted_script_ends_in_one_line(run: Any, script: Any) -> None:
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "neaptide: interrupted\n")
 
 
-def test_as_a_process_of_its_own(script: Any) -> None:
+def test_profile_works_as_a_process_of_its_own(script: Any) -> None:
     path = script("plain")
     words = [sys.executable, "-m", "neaptide.cli", "profile", path.name]
     ended = subprocess.run(words, cwd=path.parent, capture_output=True, text=True, check=False)

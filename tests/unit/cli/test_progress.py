@@ -1,4 +1,4 @@
-"""Progress shows for what takes long, and only on a terminal."""
+"""A progress bar is shown for long work, and only on a terminal."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Event:
     return event
 
 
-def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE_SECONDS", 1000.0)
     with redirect_stderr(Terminal()) as terminal, progress("estimating x") as on_progress:
         on_progress(1, 3)
     assert "estimating" not in terminal.getvalue()
 
 
-def test_what_is_piped_shows_nothing(shown: Event, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_bar_is_shown_in_a_pipe(shown: Event, capsys: pytest.CaptureFixture[str]) -> None:
     with progress("estimating x") as on_progress, script_progress("train.py") as on_script:
         on_progress(1, 3)
         on_script(1, 3)
@@ -49,7 +49,7 @@ def test_what_is_piped_shows_nothing(shown: Event, capsys: pytest.CaptureFixture
     assert not shown.is_set()
 
 
-def test_what_is_slow_shows_how_far_it_is_and_leaves_nothing_behind(shown: Event) -> None:
+def test_slow_work_shows_a_bar_that_vanishes_at_the_end(shown: Event) -> None:
     with redirect_stderr(Terminal()) as terminal:
         with progress("estimating x") as on_progress:
             assert shown.wait(60)
@@ -59,7 +59,7 @@ def test_what_is_slow_shows_how_far_it_is_and_leaves_nothing_behind(shown: Event
         assert terminal.getvalue().endswith("\x1b[2K")  # the line is wiped
 
 
-def test_an_error_ends_the_bar_and_goes_on(shown: Event) -> None:
+def test_an_error_ends_the_bar_and_is_raised(shown: Event) -> None:
     def fail() -> None:
         with progress("estimating x"):
             assert shown.wait(60)

@@ -1,4 +1,4 @@
-"""`neaptide run`, `top` and `report`: what cannot be done is said in one line, and nothing is left behind."""
+"""`neaptide run`, `top` and `report`: an error is one line, and leaves no file behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from neaptide.scenarios.target import end_options_at_program
         (["report", "."], ". is not the folder of a run; neaptide run says which it wrote"),
     ],
 )
-def test_what_cannot_be_run_is_one_line(
+def test_a_wrong_command_line_of_run_top_or_report_is_one_line(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,6 +50,6 @@ def test_what_cannot_be_run_is_one_line(
         ("--private", "--private"),
     ],
 )
-def test_what_follows_a_program_is_its_own(words: str, understood: str) -> None:
+def test_everything_after_a_program_is_passed_to_it(words: str, understood: str) -> None:
     known = root.app["run"].assemble_argument_collection()
     assert end_options_at_program(words.split(), known) == understood.split()

@@ -1,4 +1,4 @@
-"""`neaptide simulate`: policies side by side, the files it writes, and what it says when a scenario is wrong."""
+"""`neaptide simulate`: policies side by side, the files it writes, and errors in scenarios."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_policies_are_compared_with_temporal_sharing_first(run: Any, here: Path)
     assert rows[0][1] == "1.00x"
 
 
-def test_a_program_can_read_the_numbers(run: Any, here: Path) -> None:
+def test_the_last_line_of_json_has_the_numbers(run: Any, here: Path) -> None:
     report = report_of(run("simulate", here / "two.toml", "--json"))
     temporal, zico, _ = report["policies"]
     assert (report["scenario"], report["budget_bytes"], report["seed"]) == ("two.toml", 1500 * MIB, 0)
@@ -131,7 +131,7 @@ def test_figure_log_and_perfetto_trace_are_written(run: Any, here: Path) -> None
     assert names == {"temporal", "zico", "mine"}
 
 
-def test_a_budget_may_change_on_the_way(run: Any, here: Path) -> None:
+def test_a_budget_may_change_during_the_run(run: Any, here: Path) -> None:
     path = here / "two.toml"
     path.write_text(TWO + '[[budget_change]]\nat = "200ms"\nbudget = "1200MiB"\n')
     run("simulate", path, "--events", here / "log.jsonl")
@@ -237,7 +237,7 @@ JOB = '[[job]]\nname = "a"\ntrace = "a.trace"\n'
         (f"arrivals = 'gone.csv'\n{JOB}iterations = 1", "gone.csv: No such file or directory"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_scenario_is_said_in_one_line(run: Any, here: Path, text: str, line: str) -> None:
+def test_an_error_in_a_scenario_is_one_line(run: Any, here: Path, text: str, line: str) -> None:
     (here / "x.toml").write_text(text)
     outcome = run("simulate", here / "x.toml")
     assert (outcome.code, outcome.out) == (2, "")
@@ -260,7 +260,7 @@ def test_what_is_wrong_with_a_scenario_is_said_in_one_line(run: Any, here: Path,
         ("two.toml --policy again.py", "two different policies are called 'temporal'; give yours another name"),
     ],
 )
-def test_what_is_wrong_with_a_command_is_said_in_one_line(
+def test_a_wrong_option_of_simulate_is_one_line(
     run: Any, here: Path, monkeypatch: pytest.MonkeyPatch, words: str, part: str
 ) -> None:
     monkeypatch.chdir(here)

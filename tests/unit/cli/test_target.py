@@ -1,4 +1,4 @@
-"""What a target names, and which options are whose."""
+"""What a target names, and where a command's own options end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("no-such-model", "model"),
     ],
 )
-def test_kinds(target: str, kind: str) -> None:
+def test_a_target_is_a_model_a_script_or_a_trace(target: str, kind: str) -> None:
     assert kind_of(target) == kind
 
 
@@ -49,7 +49,7 @@ def test_kinds(target: str, kind: str) -> None:
         ("./", "is a directory"),
     ],
 )
-def test_what_is_nothing(target: str, message: str) -> None:
+def test_a_target_that_is_nothing_is_refused(target: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kind_of(target)
 
@@ -70,6 +70,6 @@ def test_what_is_nothing(target: str, message: str) -> None:
         ("", ""),
     ],
 )
-def test_what_follows_a_script_is_the_scripts(given: str, read: str) -> None:
+def test_everything_after_a_script_is_passed_to_it(given: str, read: str) -> None:
     known = app["profile"].assemble_argument_collection()
     assert end_options_at_script(given.split(), known) == read.split()

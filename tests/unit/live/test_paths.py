@@ -28,7 +28,7 @@ def test_every_device_but_the_default_one_has_a_folder_of_its_own(monkeypatch: p
         assert runtime_paths().folder == Path("/run/user/7/neaptide") / folder
 
 
-def test_it_is_made_for_nobody_else_and_closed_if_it_was_open(tmp_path: Path) -> None:
+def test_the_directory_is_made_for_the_user_alone_and_closed_to_others(tmp_path: Path) -> None:
     prepare(RuntimePaths(tmp_path / "new"))
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     (tmp_path / "open").mkdir(mode=0o755)
@@ -37,7 +37,7 @@ def test_it_is_made_for_nobody_else_and_closed_if_it_was_open(tmp_path: Path) ->
     assert (tmp_path / "open").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_file_or_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
+def test_a_file_or_a_link_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RuntimeDirectoryError, match="set NEAPTIDE_RUNTIME"):
         prepare(RuntimePaths(tmp_path / "file"))
@@ -47,7 +47,7 @@ def test_a_file_or_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
         prepare(RuntimePaths(tmp_path / "link"))
 
 
-def test_one_that_belongs_to_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     with pytest.raises(RuntimeDirectoryError, match="belongs to another user"):
         prepare(RuntimePaths(tmp_path))

@@ -1,4 +1,4 @@
-"""How large an iteration is, and what is foreseen after one that needed more."""
+"""Sizes of iterations, and the leases expected after one that needed more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from neaptide.core.traces.leases import Leases
 from neaptide.live.job.sizes import Growth, Sizes
 
 
-def test_an_iteration_is_as_large_as_it_allocates_against_the_last_that_were_measured() -> None:
+def test_the_size_of_an_iteration_is_its_allocation_relative_to_the_last_measured_ones() -> None:
     sizes = Sizes()
     for allocated_bytes in (9000, 100, 90, 100, 700):  # the first also built the model
         sizes.measured(allocated_bytes)
@@ -19,7 +19,7 @@ def test_an_iteration_is_as_large_as_it_allocates_against_the_last_that_were_mea
 
 
 @pytest.mark.parametrize("measured", [[], [0, 0]])
-def test_where_nothing_is_allocated_all_are_alike(measured: list[int]) -> None:
+def test_iterations_that_allocate_nothing_have_size_1(measured: list[int]) -> None:
     sizes = Sizes()
     for allocated_bytes in measured:
         sizes.measured(allocated_bytes)
@@ -28,7 +28,7 @@ def test_where_nothing_is_allocated_all_are_alike(measured: list[int]) -> None:
     assert sizes.of(0) == 1.0
 
 
-def test_what_is_foreseen_grows_with_the_largest_iteration_and_never_shrinks() -> None:
+def test_expected_leases_grow_with_the_largest_iteration_and_never_shrink() -> None:
     growth = Growth(Leases(10, np.array([60, 110, 30, 5])), None, peak_bytes=110)
     assert not growth.grows_to(112)
     assert growth.grows_to(210)

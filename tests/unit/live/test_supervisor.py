@@ -1,4 +1,4 @@
-"""Processes of a run: their output is kept, failures are told, and all can be ended."""
+"""Processes of a run: their output is kept, failures are reported, and all can be ended."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_for_output(path: Path) -> None:
         sleep(0.01)
 
 
-def test_what_a_job_prints_is_kept_and_its_environment_is_its_own(tmp_path: Path) -> None:
+def test_a_job_s_output_is_kept_and_it_has_its_own_environment(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
     program = "import os, sys; print(os.environ['NAME']); print('problem', file=sys.stderr)"
     start(supervisor, job("a", program), job("b", program))
@@ -50,7 +50,7 @@ def test_what_a_job_prints_is_kept_and_its_environment_is_its_own(tmp_path: Path
     assert printed == {"a": {"a", "problem"}, "b": {"b", "problem"}}
 
 
-def test_a_job_that_fails_is_told_with_its_last_lines_and_the_others_go_on(tmp_path: Path) -> None:
+def test_the_result_of_a_failed_job_has_its_last_lines_and_the_others_go_on(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path, last_lines=2)
     start(
         supervisor,
@@ -63,7 +63,7 @@ def test_a_job_that_fails_is_told_with_its_last_lines_and_the_others_go_on(tmp_p
     assert not results["good"].failed
 
 
-def test_a_job_that_a_signal_ended_says_which(tmp_path: Path) -> None:
+def test_the_result_of_a_job_names_the_signal_that_ended_it(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
     start(supervisor, job("a", "import os; os.kill(os.getpid(), 9)"))
     result = wait_until_all_have_ended(supervisor)["a"]
@@ -82,7 +82,7 @@ def test_a_job_that_is_asked_to_end_gets_a_keyboard_interrupt(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("deaf_to", "code"), [("SIGINT", -signal.SIGTERM), ("SIGINT, SIGTERM", -signal.SIGKILL)])
-def test_a_job_that_does_not_listen_is_ended_harder(tmp_path: Path, deaf_to: str, code: int) -> None:
+def test_a_job_that_ignores_a_signal_gets_a_stronger_one(tmp_path: Path, deaf_to: str, code: int) -> None:
     program = (
         "import signal, time; from signal import *\n"
         f"for each in ({deaf_to},): signal(each, SIG_IGN)\n"
@@ -96,7 +96,7 @@ def test_a_job_that_does_not_listen_is_ended_harder(tmp_path: Path, deaf_to: str
     assert (result.code, result.failed, result.asked_to_end) == (code, False, True)
 
 
-def test_a_stopped_job_ends_too(tmp_path: Path) -> None:
+def test_a_stopped_job_can_be_ended(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path)
     start(supervisor, job("a", "import os, time; print(os.getpid(), flush=True); time.sleep(99)"))
     wait_for_output(tmp_path / "a.log")
@@ -113,7 +113,7 @@ def test_a_command_that_cannot_be_run_ends_the_others(tmp_path: Path) -> None:
     assert supervisor.running == []
 
 
-def test_last_lines_skip_empty_ones_and_what_was_written_over(tmp_path: Path) -> None:
+def test_the_last_lines_have_no_empty_line_and_no_overwritten_text(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"first\n\n10%\r20%\r30%\nlast \xff\n\n")
     assert last_lines_of(path, 2) == ("30%", "last \N{REPLACEMENT CHARACTER}")
