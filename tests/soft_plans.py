@@ -1,4 +1,4 @@
-"""Hand-made plans that do something to every tensor they can, and training that shows what comes of it."""
+"""Hand-made plans that act on every tensor they can, and training runs to compare with and without a plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROFILED = 7  # iterations before a plan is carried out
 
 
 def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
-    """Candidate i is swapped, recomputed, coded or kept by letter i of `ways`, over and over."""
+    """A planner that treats candidate i by letter i of `ways`, cyclically: s(wap), r(ecompute), c(ode), k(eep)."""
 
     def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:  # noqa: ARG001
         found, chains = candidates(trace), RecomputeChains(trace)
@@ -38,7 +38,7 @@ def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
             gaps.append(found.gap(row, back, codec=codec if back is Return.DECODE else None))
         try:
             return Plan(planner="hand", gaps=chains.complete(gaps, stay=stay))
-        except CannotRecomputeError:  # some cannot be computed again together: one by one, then
+        except CannotRecomputeError:  # not all can be recomputed together, so add them one by one
             good: list[Gap] = []
             for gap in gaps:
                 with suppress(CannotRecomputeError):
@@ -51,7 +51,7 @@ def planner(ways: str, stay: bool = True, codec: str | None = None) -> Planner:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Every gradient of every iteration, and the state at the end."""
+    """Every gradient of every iteration, and the final state."""
 
     gradients: list[list[Tensor]]
     state: list[Tensor]
@@ -64,7 +64,7 @@ def train(
     iterations: int = PROFILED + 2,
     budget: str = "1GiB",
 ) -> tuple[Outcome, Run | None]:
-    """Train with plain gradient descent, with or without a plan; `step` makes the gradients."""
+    """Train with plain gradient descent, with or without a plan; `step` computes the gradients."""
     torch.manual_seed(1)
     model = build().to("soft")
     gradients: list[list[Tensor]] = []
@@ -90,7 +90,7 @@ def train(
 
 
 def same(first: Outcome, second: Outcome) -> bool:
-    """Bit by bit."""
+    """Whether two outcomes are equal bit by bit."""
     return all(
         len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
         for a, b in zip([*first.gradients, first.state], [*second.gradients, second.state], strict=True)
@@ -100,7 +100,7 @@ def same(first: Outcome, second: Outcome) -> bool:
 def small_trace(
     reads: list[list[int]], writes: list[list[int]], phases: list[Phase], kinds: list[Kind], bytes_each: int = 1024
 ) -> Trace:
-    """A trace with a millisecond for every op; a tensor lives from its first use to its last, parameters always."""
+    """A trace with a millisecond per op; a tensor lives from its first to its last use, a parameter always."""
     n, m = len(reads), len(kinds)
     uses = [[op for op in range(n) if t in reads[op] or t in writes[op]] for t in range(m)]
     lasting = [kind is Kind.PARAMETER for kind in kinds]

@@ -32,7 +32,7 @@ def chain_step(
     seconds: Sequence[float] | None = None,
     backward_names: Sequence[str] | None = None,
 ) -> Trace:
-    """Layer i makes tensor i out of tensor i - 1; its backward op reads tensor i and a gradient of one byte.
+    """Layer i makes tensor i from tensor i - 1; its backward op reads tensor i and a gradient of one byte.
 
     Tensor `len(sizes)` is the input, which outlives the step. Forward ops are 0, 1, ...; backward ops come in reverse.
     """

@@ -14,9 +14,9 @@ from neaptide.planning.plan import CODECS, Gap, Plan, Return
 
 @st.composite
 def training_traces(draw: st.DrawFn, max_layers: int = 6) -> Trace:
-    """A chain of layers with skips, some in place, each with a backward op; the op's times and sizes are anything."""
+    """A chain of layers with skips, some in place, each with a backward op; times and sizes are random."""
     count = draw(st.integers(2, max_layers))
-    outputs: list[int] = []  # the tensor that each layer gives
+    outputs: list[int] = []  # the tensor that each layer writes
     rows: list[tuple[list[int], list[int]]] = []
     born: dict[int, int] = {}
     for layer in range(count):
@@ -64,7 +64,7 @@ def training_traces(draw: st.DrawFn, max_layers: int = 6) -> Trace:
 
 @st.composite
 def any_plans(draw: st.DrawFn, trace: Trace, ways: Sequence[Return] = tuple(Return)) -> Plan:
-    """Gaps between the uses of tensors, and a few anywhere, that may or may not make sense together."""
+    """Gaps between uses of tensors, and sometimes anywhere; together they may or may not be a valid plan."""
     n, gaps = len(trace.ops), []
     anywhere = draw(st.integers(0, 4)) == 0
     for tensor in range(len(trace.tensors)):

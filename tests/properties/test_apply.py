@@ -35,7 +35,7 @@ def accepted(trace: Trace, plan: Plan) -> Trace:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.data())
-def test_an_accepted_plan_keeps_every_tensor_there_when_an_op_uses_it(data: st.DataObject) -> None:
+def test_under_an_accepted_plan_every_tensor_is_present_when_an_op_uses_it(data: st.DataObject) -> None:
     trace = data.draw(training_traces())
     planned = accepted(trace, data.draw(any_plans(trace)))
     planned.check()  # an op on a tensor that is not alive is an error
@@ -44,7 +44,7 @@ def test_an_accepted_plan_keeps_every_tensor_there_when_an_op_uses_it(data: st.D
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.data())
-def test_each_op_of_the_trace_runs_once_in_its_order_on_the_same_bytes(data: st.DataObject) -> None:
+def test_each_op_of_the_trace_runs_once_in_order_on_tensors_of_the_same_sizes(data: st.DataObject) -> None:
     trace = data.draw(training_traces())
     planned = accepted(trace, data.draw(any_plans(trace)))
     inserted = ("recompute:", "wait:", "encode:", "decode:")
@@ -58,8 +58,7 @@ def test_each_op_of_the_trace_runs_once_in_its_order_on_the_same_bytes(data: st.
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.data())
-def test_what_is_read_was_written_since_it_came(data: st.DataObject) -> None:
-    """Each presence but one copied from the host is first touched by an op that writes it."""
+def test_a_tensor_that_did_not_come_from_the_host_is_written_before_it_is_read(data: st.DataObject) -> None:
     trace = data.draw(training_traces())
     planned = accepted(trace, data.draw(any_plans(trace, ways=(Return.RECOMPUTE, Return.DECODE))))
     for tensor in range(len(planned.tensors)):
@@ -73,7 +72,7 @@ def test_what_is_read_was_written_since_it_came(data: st.DataObject) -> None:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.data())
-def test_the_summary_says_what_the_planned_trace_shows(data: st.DataObject) -> None:
+def test_the_summary_agrees_with_the_planned_trace(data: st.DataObject) -> None:
     trace = data.draw(training_traces())
     plan = data.draw(any_plans(trace))
     planned = accepted(trace, plan)

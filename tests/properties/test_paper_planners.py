@@ -1,4 +1,4 @@
-"""A paper's planner is pure, and its plan can be carried out within the budget, or it says how low it got."""
+"""A paper's planner is pure. Its plan keeps the budget, or it says how low it got."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLANNERS = {
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-def test_a_plan_can_be_carried_out_within_the_budget_or_there_is_none(name: str) -> None:
+def test_a_planner_is_pure_and_keeps_the_budget_or_says_how_low_it_got(name: str) -> None:
     planner, examples = PLANNERS[name]
 
     def outcome(trace, budget):  # type: ignore[no-untyped-def]
@@ -58,7 +58,7 @@ def test_a_plan_can_be_carried_out_within_the_budget_or_there_is_none(name: str)
             assert bounded == bound
             assert max(bound - 1, budget) < lowest <= trace.peak_bytes
             return
-        planned = apply(trace, found, DEVICE)  # which refuses a plan that reads what is absent
+        planned = apply(trace, found, DEVICE)  # raises if an op would read an absent tensor
         planned.check()
         assert planned.peak_bytes <= budget
         assert (found.gaps == ()) == (trace.peak_bytes <= budget)

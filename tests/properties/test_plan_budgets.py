@@ -1,4 +1,4 @@
-"""Whatever the trace and the budget: a plan can be carried out within the budget, or the planner says it has none."""
+"""For any trace and budget, a planner's plan keeps the budget, or the planner says how low it got."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICE = find_device("soft")
 QUICK = ("liveness", "vdnn", "vdnn-all", "superneurons", "capuchin", "dtr", "echo", "gist", "best")
 
 
-def promised(name: str, trace: Trace, budget_bytes: int) -> Plan:
+def plan_by(name: str, trace: Trace, budget_bytes: int) -> Plan:
     if name == "best":
         return best.plan(trace, budget_bytes, DEVICE, time_limit_seconds=0.01)
     return PLANNERS.make(name)(trace, budget_bytes, DEVICE)
@@ -28,12 +28,12 @@ def promised(name: str, trace: Trace, budget_bytes: int) -> Plan:
 @pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=30)
 @given(trace=training_traces() | training_steps(), share=st.floats(0, 1.1))
-def test_a_plan_can_be_carried_out_within_its_budget(name: str, trace: Trace, share: float) -> None:
+def test_a_plan_keeps_the_budget_or_the_planner_says_how_low_it_got(name: str, trace: Trace, share: float) -> None:
     bound = lower_bound(trace)
     budget = int(share * trace.peak_bytes)
     refusal = None
     try:
-        plan = promised(name, trace, budget)
+        plan = plan_by(name, trace, budget)
     except CannotFitError as error:
         refusal = error
     if refusal is not None:

@@ -1,4 +1,4 @@
-"""Random training steps whose backward pass goes back through the layers, so that planners have something to do."""
+"""Random training steps whose backward pass visits the layers in reverse, so that tensors lie idle between passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAYERS = {
 
 @st.composite
 def training_steps(draw: st.DrawFn, min_layers: int = 3, max_layers: int = 9) -> Trace:
-    """Layers with skips, some in place, some with a result that dies at once; then their backward ops in reverse."""
+    """Layers with skips, some in place, some whose result dies at once; then their backward ops in reverse."""
     count = draw(st.integers(min_layers, max_layers))
     layers: list[tuple[str, list[int], int]] = []  # name, what it reads, what it writes
     made = 0

@@ -1,4 +1,4 @@
-"""What a plan costs, in numbers small enough to follow."""
+"""What a plan costs, in numbers small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ def planned(*gaps: Gap, trace: Trace | None = None) -> Trace:
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
-def test_a_swap_that_is_in_time_costs_nothing_and_holds_its_bytes_while_it_is_copied(asynchronous: bool) -> None:
+def test_a_swapped_tensor_is_held_during_its_copies_and_an_op_waits_for_a_late_copy_in(asynchronous: bool) -> None:
     swap = Gap(tensor=0, after=1, before=5, back=Return.SWAP, fetch=4)
     result = planned(swap, trace=chain(asynchronous=asynchronous))
-    # Copied from 2 s to 4 s, so it is held by ops 2 and 3; its copy in, from 4 s to 6 s, is a second late for op 5.
+    # Tensor 0 is copied out from 2 s to 4 s, so ops 2 and 3 hold it. Its copy in, from 4 s to 6 s, is a second late
+    # for op 5.
     assert names(result) == ["layer0", "layer1", "layer2", "back2", "back1", "wait:swap", "back0"]
     assert result.held_bytes.tolist() == [20, 40, 60, 60, 40, 20, 20]
     assert result.ops.seconds.tolist() == [1, 1, 1, 1, 1, 1, 1]
     assert result.ops.fill[5] == 0
 
 
-def test_an_op_can_wait_for_a_copy_out_so_that_its_bytes_are_free() -> None:
+def test_an_op_named_by_gone_waits_until_the_copy_out_has_ended() -> None:
     result = planned(Gap(tensor=0, after=1, before=5, back=Return.SWAP, fetch=5, gone=2))
     assert names(result) == ["layer0", "layer1", "wait:swap", "layer2", "back2", "back1", "wait:swap", "back0"]
     assert result.held_bytes.tolist() == [20, 40, 40, 40, 40, 20, 20, 20]
@@ -65,7 +66,7 @@ def test_an_op_can_wait_for_a_copy_out_so_that_its_bytes_are_free() -> None:
 def test_without_a_fetch_a_copy_in_begins_as_late_as_is_in_time() -> None:
     trace = chain()
     early = apply(trace, Plan(planner="test", gaps=(Gap(tensor=0, after=1, before=5, back=Return.SWAP),)), DEVICE)
-    # Two seconds before op 5 begins at 5 s is op 3; the copy out ends at 4 s, and the copy in follows it.
+    # The copy in should begin 2 s before op 5, in op 3 at 3 s. But the copy out ends only at 4 s, so it begins then.
     assert early.seconds == pytest.approx(7)
     fast = apply(
         trace,
@@ -76,15 +77,16 @@ def test_without_a_fetch_a_copy_in_begins_as_late_as_is_in_time() -> None:
     assert fast.held_bytes.tolist() == [20, 40, 60, 40, 40, 20]
 
 
-def test_copies_of_one_direction_go_one_after_another() -> None:
+def test_copies_of_one_direction_run_one_after_another() -> None:
     gaps = [Gap(tensor=t, after=2, before=b, back=Return.SWAP, fetch=b) for t, b in ((0, 5), (1, 4))]
     result = planned(*gaps)
-    # Tensor 1, which is needed first, is out at 5 s and in at 7 s; tensor 0 is out at 7 s, in from 8 s to 10 s.
+    # Tensor 1 is needed first: its copy out ends at 5 s, its copy in at 7 s. The copy out of tensor 0 ends at 7 s; its
+    # copy in runs from 8 s to 10 s.
     assert summary_of(chain(), Plan(planner="test", gaps=tuple(gaps)), DEVICE).swapped_bytes == 40
     assert result.end_seconds.tolist() == [1, 2, 3, 4, 7, 8, 10, 11]
 
 
-def test_a_recomputed_tensor_runs_its_op_again_and_what_is_needed_for_that_must_be_there() -> None:
+def test_a_recomputation_runs_the_producing_op_again_and_needs_its_inputs_present() -> None:
     result = planned(Gap(tensor=1, after=2, before=4, back=Return.RECOMPUTE))
     assert names(result) == ["layer0", "layer1", "layer2", "back2", "recompute:layer1", "back1", "back0"]
     assert result.ops.phase[4] == Phase.BACKWARD
@@ -96,7 +98,7 @@ def test_a_recomputed_tensor_runs_its_op_again_and_what_is_needed_for_that_must_
         planned(Gap(tensor=1, after=2, before=4, back=Return.RECOMPUTE), absent)
 
 
-def test_what_is_back_for_a_recomputation_alone_is_let_go_before_the_op() -> None:
+def test_a_tensor_that_is_back_only_for_a_recomputation_is_released_before_the_op() -> None:
     first = Gap(tensor=0, after=1, before=4, back=Return.RECOMPUTE)
     again = Gap(tensor=0, after=3, before=5, back=Return.RECOMPUTE)
     result = planned(Gap(tensor=1, after=2, before=4, back=Return.RECOMPUTE), first, again)
@@ -109,7 +111,7 @@ def test_an_op_that_would_read_an_absent_tensor_is_named() -> None:
         planned(Gap(tensor=1, after=1, before=4, back=Return.RECOMPUTE))
 
 
-def test_a_tensor_written_in_place_is_made_again_by_all_the_ops_that_wrote_it() -> None:
+def test_a_tensor_written_in_place_is_recomputed_by_all_ops_that_wrote_it() -> None:
     ops = [
         Op(name="norm", phase=F, writes=[0]),
         Op(name="relu_", phase=F, reads=[0], writes=[0]),
@@ -121,7 +123,7 @@ def test_a_tensor_written_in_place_is_made_again_by_all_the_ops_that_wrote_it() 
     assert names(result)[3:] == ["recompute:norm", "recompute:relu_", "back"]
 
 
-def test_an_op_cannot_run_again_on_what_was_overwritten_since() -> None:
+def test_an_op_cannot_run_again_on_an_input_that_was_overwritten() -> None:
     ops = [
         Op(name="norm", phase=F, writes=[0]),
         Op(name="scale", phase=F, reads=[0], writes=[1]),
@@ -133,7 +135,7 @@ def test_an_op_cannot_run_again_on_what_was_overwritten_since() -> None:
         planned(Gap(tensor=1, after=1, before=3, back=Return.RECOMPUTE), trace=make_trace(ops, tensors))
 
 
-def test_results_that_nobody_asked_for_are_scratch_of_the_rerun() -> None:
+def test_results_of_a_rerun_that_no_gap_asks_for_are_its_scratch() -> None:
     ops = [
         Op(name="norm", phase=F, writes=[0, 1, 2], reads=[2]),
         Op(name="back", phase=B, reads=[0, 1]),
@@ -142,21 +144,21 @@ def test_results_that_nobody_asked_for_are_scratch_of_the_rerun() -> None:
     tensors = [
         Tensor(bytes=20, born=0, died=2, kind=Kind.ACTIVATION),
         Tensor(bytes=3, born=0, died=2, kind=Kind.ACTIVATION),
-        Tensor(bytes=5, born=-1, died=3, kind=Kind.BUFFER),  # running statistics: the executor puts them back
+        Tensor(bytes=5, born=-1, died=3, kind=Kind.BUFFER),  # running statistics: the executor gives reruns a copy
     ]
     result = planned(Gap(tensor=0, after=1, before=2, back=Return.RECOMPUTE), trace=make_trace(ops, tensors))
     assert result.ops.scratch_bytes.tolist() == [0, 0, 3, 0]
     assert result.held_bytes.tolist() == [28, 28, 31, 28]
 
 
-def test_a_code_stays_while_its_tensor_is_away_and_costs_two_passes_over_memory() -> None:
+def test_a_code_is_held_while_its_tensor_is_absent_and_encoding_and_decoding_take_time() -> None:
     result = planned(Gap(tensor=0, after=1, before=5, back=Return.DECODE, codec="half"))
     assert names(result) == ["layer0", "layer1", "encode:half", "layer2", "back2", "back1", "decode:half", "back0"]
     assert result.held_bytes.tolist() == [20, 40, 50, 50, 50, 30, 30, 20]
     assert result.ops.seconds[2] == result.ops.seconds[6] == pytest.approx(30 / 100)
 
 
-def test_a_tensor_can_be_let_go_for_good() -> None:
+def test_a_gap_that_ends_at_the_number_of_ops_releases_the_tensor_for_good() -> None:
     ops = [Op(phase=F, writes=[0]), Op(phase=F, reads=[0]), Op(phase=B), Op(phase=B)]
     trace = make_trace(ops, [Tensor(bytes=7, born=0, died=3)])
     result = planned(Gap(tensor=0, after=1, before=4, back=Return.RECOMPUTE), trace=trace)
@@ -175,6 +177,6 @@ def test_a_tensor_can_be_let_go_for_good() -> None:
         (Gap(tensor=0, after=1, before=6, back=Return.SWAP), "cannot be let go for good"),
     ],
 )
-def test_gaps_that_cannot_be_are_refused(gap: Gap, why: str) -> None:
+def test_impossible_gaps_are_refused(gap: Gap, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         planned(gap)

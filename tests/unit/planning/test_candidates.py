@@ -35,7 +35,7 @@ def block() -> Trace:
     )
 
 
-def test_candidates_are_what_the_forward_pass_leaves_for_the_backward_pass() -> None:
+def test_candidates_are_the_tensors_that_the_forward_pass_leaves_for_the_backward_pass() -> None:
     found = candidates(block())
     assert found.tensor.tolist() == [2, 4, 5]
     assert found.producer.tolist() == [0, 1, 3]
@@ -44,17 +44,17 @@ def test_candidates_are_what_the_forward_pass_leaves_for_the_backward_pass() -> 
     assert found.recomputable.tolist() == [True, True, False]
 
 
-def test_random_ops_and_ops_of_the_backward_pass_are_not_repeated() -> None:
+def test_random_ops_and_backward_ops_are_not_repeatable() -> None:
     assert repeatable(block()).tolist() == [True, True, True, False, True, False, False, False]
 
 
-def test_a_copy_from_the_host_is_not_repeated_and_one_on_the_device_is() -> None:
+def test_a_copy_from_the_host_is_not_repeatable_and_a_copy_on_the_device_is() -> None:
     ops = [Op(name="aten::_to_copy", writes=[0]), Op(name="aten::_to_copy", reads=[0], writes=[1])]
     trace = make_trace(ops, [Tensor(bytes=1, born=0, died=1), Tensor(bytes=1, born=1, died=1)])
     assert repeatable(trace).tolist() == [False, True]
 
 
-def test_what_was_made_from_something_overwritten_since_is_not_recomputable() -> None:
+def test_a_tensor_made_from_an_input_that_was_overwritten_is_not_recomputable() -> None:
     ops = [
         Op(name="aten::mm", writes=[0]),
         Op(name="aten::mul", reads=[0], writes=[1]),
@@ -65,7 +65,7 @@ def test_what_was_made_from_something_overwritten_since_is_not_recomputable() ->
     assert recomputable(trace).tolist() == [True, False]
 
 
-def test_no_plan_can_do_with_less_than_one_op_uses_and_what_must_stay() -> None:
+def test_the_lower_bound_is_what_one_op_uses_and_what_no_plan_may_release() -> None:
     # The first product of the backward pass: input 4, weights 8, statistics 2, its own 16 + 16 and the new gradient 8.
     # The op before it: input 4, weights 8, statistics 2, 16 + 16.
     assert lower_bound(block()) == 4 + 8 + 2 + 16 + 16 + 16

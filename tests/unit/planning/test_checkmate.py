@@ -1,4 +1,4 @@
-"""Checkmate on traces: its plans cost what the program says, and never more bytes than the budget."""
+"""Checkmate on traces: its plans cost what the integer program says and keep the budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from neaptide.planning.planners import checkmate
 from steps import chain_step, device
 
 
-def test_a_short_trace_is_its_own_graph() -> None:
+def test_the_coarse_graph_of_a_short_trace_has_a_node_per_op() -> None:
     trace = chain_step([10] * 5)
     coarse = coarse_graph(trace, RecomputeChains(trace), 48)
     assert coarse.first_op.tolist() == list(range(11))
@@ -24,7 +24,7 @@ def test_a_short_trace_is_its_own_graph() -> None:
     assert coarse.gaps(everything) == []
 
 
-def test_a_long_trace_has_as_many_nodes_as_are_allowed() -> None:
+def test_the_coarse_graph_of_a_long_trace_has_at_most_the_allowed_nodes() -> None:
     trace = chain_step([10] * 100)
     coarse = coarse_graph(trace, RecomputeChains(trace), 20)
     assert 15 <= len(coarse.graph) <= 20
@@ -32,7 +32,7 @@ def test_a_long_trace_has_as_many_nodes_as_are_allowed() -> None:
 
 
 @pytest.mark.parametrize("share", [0.6, 0.7, 0.85])
-def test_the_plan_costs_what_the_program_found(share: float) -> None:
+def test_the_plan_costs_what_the_integer_program_found(share: float) -> None:
     trace = chain_step([10, 30, 10, 20, 10, 10], seconds=[1, 2, 1, 3, 1, 1])
     budget = int(share * trace.peak_bytes)
     plan = checkmate.plan(trace, budget, device())
@@ -47,7 +47,7 @@ def test_the_plan_costs_what_the_program_found(share: float) -> None:
     assert planned.seconds == pytest.approx(trace.seconds + float(again @ graph.seconds))
 
 
-def test_rounding_is_within_six_percent_of_the_optimum_here() -> None:
+def test_rounding_is_within_six_percent_of_the_optimum_on_a_small_chain() -> None:
     trace = chain_step([10, 30, 10, 20, 10, 10, 20, 10], seconds=[1, 2, 1, 3, 1, 1, 2, 1])
     for budget in np.array([0.55, 0.75]) * trace.peak_bytes:
         best = apply(trace, checkmate.plan(trace, int(budget), device()), device())
@@ -56,7 +56,7 @@ def test_rounding_is_within_six_percent_of_the_optimum_here() -> None:
         assert best.seconds <= near.seconds <= 1.06 * best.seconds
 
 
-def test_below_its_reach_it_says_so() -> None:
+def test_a_budget_that_checkmate_cannot_meet_is_refused_with_its_lowest_peak_and_the_bound() -> None:
     trace = chain_step([10] * 6)
     with pytest.raises(
         CannotFitError, match=r"checkmate cannot meet 15 B: it reaches 2\d B, and no plan can go below 21 B"

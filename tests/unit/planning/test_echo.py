@@ -1,4 +1,4 @@
-"""Echo: cheap maps are recomputed, products are not."""
+"""Echo: results of cheap ops are recomputed, products are not."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NAMES = ["aten::addmm", "aten::tanh", "aten::mm", "aten::sigmoid", "aten::bmm", 
         ("aten::_scaled_dot_product_flash_attention", False),
     ],
 )
-def test_products_are_not_cheap(name: str, cheap: bool) -> None:
+def test_products_convolutions_and_recurrent_layers_are_not_cheap(name: str, cheap: bool) -> None:
     assert echo.is_cheap(name) is cheap
 
 
-def test_maps_alone_are_recomputed() -> None:
+def test_only_results_of_cheap_ops_are_recomputed() -> None:
     trace = chain_step([10] * 6, names=NAMES)
     plan = echo.plan(trace, trace.peak_bytes - 20, device())
     assert {gap.tensor for gap in plan.gaps} == {1, 3}
@@ -37,8 +37,8 @@ def test_maps_alone_are_recomputed() -> None:
     assert apply(trace, plan, device()).seconds == trace.seconds + 2
 
 
-def test_what_brings_back_more_than_it_saves_is_kept() -> None:
-    # To make tensor 2 again, tensor 1 would have to come back, which is recomputed itself and much larger.
+def test_a_tensor_whose_recomputation_brings_back_more_than_it_saves_is_kept() -> None:
+    # To recompute tensor 2, tensor 1 would have to come back, which is recomputed itself and much larger.
     trace = chain_step([10, 1000, 10, 10], names=["aten::mm", "aten::tanh", "aten::mul", "aten::mm"])
     plan = echo.plan(trace, trace.peak_bytes - 5, device())
     assert {gap.tensor for gap in plan.gaps} == {1}
@@ -46,7 +46,7 @@ def test_what_brings_back_more_than_it_saves_is_kept() -> None:
         echo.plan(trace, trace.peak_bytes - 1005, device())
 
 
-def test_a_graph_of_products_cannot_get_lower() -> None:
+def test_echo_cannot_lower_the_peak_of_a_graph_of_products() -> None:
     trace = chain_step([10] * 4)
     with pytest.raises(CannotFitError, match="echo cannot meet"):
         echo.plan(trace, trace.peak_bytes - 1, device())

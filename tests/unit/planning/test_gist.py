@@ -20,17 +20,17 @@ CONV = ["aten::convolution", "aten::relu", "aten::convolution", "aten::linear"]
 CONV_BACKWARD = ["aten::convolution_backward", "aten::convolution_backward", "aten::convolution_backward", "aten::mm"]
 
 
-def test_a_relu_of_which_only_the_sign_is_read_again_is_one_bit() -> None:
+def test_a_relu_of_which_only_the_sign_is_read_again_gets_one_bit_per_value() -> None:
     trace = chain_step([320] * 4, names=POOL, backward_names=POOL_BACKWARD)
     assert gist.codecs(trace, lossy=False) == {1: "bit"}
 
 
-def test_a_relu_that_a_convolution_reads_again_is_sparse() -> None:
+def test_a_relu_that_a_backward_convolution_reads_is_kept_sparse() -> None:
     trace = chain_step([320] * 4, names=CONV, backward_names=CONV_BACKWARD)
     assert gist.codecs(trace, lossy=False) == {1: "sparse"}
 
 
-def test_all_else_loses_precision_only_when_that_is_asked_for() -> None:
+def test_only_gist_lossy_reduces_the_precision_of_other_tensors() -> None:
     trace = chain_step([320] * 4, names=CONV, backward_names=CONV_BACKWARD)
     assert gist.codecs(trace, lossy=True) == {0: "half", 1: "sparse", 2: "half", 3: "half"}
     budget = trace.peak_bytes - 300
@@ -41,7 +41,7 @@ def test_all_else_loses_precision_only_when_that_is_asked_for() -> None:
     assert apply(trace, lossy, device()).peak_bytes <= budget
 
 
-def test_a_bit_saves_31_of_32_bytes_between_the_passes() -> None:
+def test_one_bit_per_value_saves_31_of_32_bytes_between_the_passes() -> None:
     trace = chain_step([320] * 4, names=POOL, backward_names=POOL_BACKWARD)
     plan = gist.plan(trace, trace.peak_bytes - 310, device())
     assert plan.lossless

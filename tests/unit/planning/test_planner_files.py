@@ -22,7 +22,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_every_planner_of_the_registry_is_found_by_its_name_and_signs_its_plans_with_it() -> None:
+def test_every_planner_of_the_registry_is_found_by_name_and_writes_that_name_into_its_plans() -> None:
     trace = chain_step([10] * 4)
     for name in PLANNERS:
         assert find_planner(name)(trace, trace.peak_bytes, device()).planner == name
@@ -36,7 +36,7 @@ def test_a_planners_file_is_loaded_when_the_planner_is_asked_for() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_an_unknown_planner_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(ValueError, match="no planner is called 'superneuron'; did you mean superneurons"):
         find_planner("superneuron")
 

@@ -16,7 +16,7 @@ from neaptide.reproductions.networks.layers import network_trace
 from neaptide.reproductions.networks.superneurons_networks import alexnet
 
 DEVICE = find_device("K40")
-UNTIMED = replace(DEVICE, link_bandwidth=1e15)  # the paper's figures know no time: a copy is there when it is asked for
+UNTIMED = replace(DEVICE, link_bandwidth=1e15)  # the paper's figures ignore time: every copy is in time
 PLENTY = 1 << 40
 
 
@@ -39,7 +39,7 @@ def test_without_any_technique_alexnet_holds_all_results_and_all_gradients(basel
     assert megabytes(baseline.peak_bytes) == 2189.437
 
 
-def test_liveness_lowers_it_to_1489_at_the_backward_of_the_last_pooling(trace: Trace) -> None:
+def test_liveness_lowers_the_peak_to_1489_mb_at_the_backward_of_the_last_pooling(trace: Trace) -> None:
     trace.check()
     assert megabytes(trace.peak_bytes) == 1489.355
     assert trace.ops.module[int(trace.held_bytes.argmax())] == "pooling 14"
@@ -54,7 +54,7 @@ def test_liveness_lowers_it_to_1489_at_the_backward_of_the_last_pooling(trace: T
         (Recomputation.COST_AWARE, 886.23, 17),
     ],
 )
-def test_offloading_and_recomputation_lower_it_further(
+def test_offloading_and_recomputation_lower_the_peak_further(
     trace: Trace, way: Recomputation, peak: float, reruns: int
 ) -> None:
     pool = Pool.of(trace)
@@ -64,7 +64,7 @@ def test_offloading_and_recomputation_lower_it_further(
     assert (megabytes(summary.peak_bytes), summary.reruns) == (peak, reruns)
 
 
-def test_the_peaks_are_at_the_backward_of_the_layers_that_the_arithmetic_names(trace: Trace) -> None:
+def test_the_peaks_are_at_the_backward_of_the_layers_that_arithmetic_by_hand_gives(trace: Trace) -> None:
     pool, everything = Pool.of(trace), len(Pool.of(trace).convolutions)
     for way, layer in ((Recomputation.NONE, "pooling 7"), (Recomputation.SPEED, "pooling 3")):
         planned = apply(trace, Plan(planner="superneurons", gaps=pool.gaps(everything, way)), UNTIMED)
@@ -76,11 +76,11 @@ def test_only_the_first_segment_is_too_large_to_keep(trace: Trace) -> None:
     assert labels == {"activation 1", "normalization 2", "pooling 3"}
 
 
-def test_nothing_moves_while_memory_suffices(trace: Trace) -> None:
+def test_no_tensor_is_offloaded_while_memory_suffices(trace: Trace) -> None:
     assert superneurons.plan(trace, trace.peak_bytes, DEVICE).gaps == ()
 
 
-def test_no_more_is_offloaded_than_the_budget_asks_for_and_the_oldest_goes_first(trace: Trace) -> None:
+def test_no_more_is_offloaded_than_the_budget_needs_and_the_oldest_tensor_goes_first(trace: Trace) -> None:
     plan = superneurons.plan(trace, trace.peak_bytes - 1, DEVICE)
     assert [trace.tensors.label[gap.tensor] for gap in plan.gaps] == ["convolution 0"]
 

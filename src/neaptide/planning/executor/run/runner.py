@@ -63,7 +63,6 @@ class Runner:
         self.program = program
         self.copier = Copier(device)
         self.reruns = 0
-        self._device_type = device.type
         self._persistent = {tensor: persistent[name] for tensor, name in program.persistent.items()}
         self._iteration = Iteration(program, 0)
         self._stack = ExitStack()

@@ -1,4 +1,4 @@
-"""What comes back along with what is computed again."""
+"""What comes back along with a recomputed tensor."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def gone(tensor: int, after: int, before: int, back: Return = Return.RECOMPUTE) 
     return Gap(tensor=tensor, after=after, before=before, back=back)
 
 
-def test_a_source_that_is_absent_comes_back_and_stays() -> None:
+def test_an_absent_source_of_a_recomputation_comes_back_and_stays() -> None:
     trace = chain_step([10] * 4)  # tensor 1 is used by ops 1, 2 and 6, tensor 2 by ops 2, 3 and 5
     chains = RecomputeChains(trace)
     found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)])
     assert found == (gone(1, 2, 5), gone(2, 3, 5))
 
 
-def test_or_it_is_let_go_again_and_made_twice() -> None:
+def test_with_stay_false_an_absent_source_is_released_again_and_recomputed_twice() -> None:
     chains = RecomputeChains(chain_step([10] * 4))
     found = chains.complete([gone(1, 2, 6), gone(2, 3, 5)], stay=False)
     assert found == (gone(1, 2, 5), gone(2, 3, 5), gone(1, 4, 6))
 
 
-def test_a_swapped_source_is_copied_in_earlier() -> None:
+def test_a_swapped_source_of_a_recomputation_is_copied_in_earlier() -> None:
     chains = RecomputeChains(chain_step([10] * 4))
     found = chains.complete([gone(1, 2, 6, Return.SWAP), gone(2, 3, 5)])
     assert found == (gone(1, 2, 5, Return.SWAP), gone(2, 3, 5))
@@ -54,7 +54,7 @@ def in_place(name: str = "aten::mm", rewritten: bool = False) -> Trace:
     )
 
 
-def test_a_dead_source_comes_back_for_the_recomputation_alone() -> None:
+def test_a_dead_source_comes_back_only_for_the_recomputation() -> None:
     trace = in_place()
     found = RecomputeChains(trace).complete([gone(1, 3, 5)])
     assert found == (gone(0, 1, 5), gone(1, 3, 5))
@@ -63,17 +63,17 @@ def test_a_dead_source_comes_back_for_the_recomputation_alone() -> None:
     assert names[5:8] == ["recompute:aten::mm", "recompute:aten::mm", "recompute:aten::relu_"]
 
 
-def test_all_that_wrote_a_tensor_runs_again() -> None:
+def test_all_ops_that_wrote_a_tensor_recompute_it() -> None:
     assert RecomputeChains(in_place()).ops(1, 5) == {0, 1, 2}
 
 
-def test_a_random_op_on_the_way_makes_it_unreachable() -> None:
+def test_a_tensor_cannot_be_recomputed_through_a_random_op() -> None:
     chains = RecomputeChains(in_place("aten::bernoulli"))
     assert chains.ops(1, 5) is None
     with pytest.raises(CannotRecomputeError, match="op 0 gives another result each time"):
         chains.complete([gone(1, 3, 5)])
 
 
-def test_what_was_read_before_it_was_overwritten_cannot_be_read_again() -> None:
+def test_a_tensor_cannot_be_recomputed_from_a_source_that_was_overwritten() -> None:
     with pytest.raises(CannotRecomputeError, match="tensor 0 was overwritten"):
         RecomputeChains(in_place(rewritten=True)).complete([gone(1, 3, 5)])
