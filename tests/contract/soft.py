@@ -14,11 +14,9 @@ from pathlib import Path
 from contract import soft_job
 from contract.world import LEASE, Facts, Scene, Tide, Watched
 from daemons import DaemonThread, until
-from neaptide.core.control.controller import Decided, Refused
-from neaptide.core.control.events import Event
-from neaptide.core.control.log_format import decode_line
 from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.messages import SetBudget
+from neaptide.reporting.logs.log_file import read_runs
 
 _SECONDS = 20.0
 _BUILD_SECONDS = 400.0  # the first job may have to build the device
@@ -47,10 +45,9 @@ class Soft:
             finally:
                 jobs.end()
                 daemon.stop()
-            lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
             return Facts(
                 scene=scene,
-                entries=[line for line in lines if isinstance(line, Event | Decided | Refused)],
+                entries=list(read_runs(daemon.paths.events)[-1].entries),
                 views=policy.views,
                 held={tide.name: jobs.held(tide) for tide in scene.tides},
                 most_held=seen.high_water_bytes / LEASE,

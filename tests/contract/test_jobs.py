@@ -99,5 +99,5 @@ def test_a_job_stopped_inside_an_iteration_holds_nobody_up_and_goes_on_later(eng
     facts = engine.run(Scene(tides=[stopped, other], budget=12, policy=POLICIES.make("temporal")))
     facts.check_all_ended()
     (absent,) = facts.events(JobEvicted, "a")
-    assert absent.absent
+    assert absent.unresponsive
     assert facts.place(facts.events(IterationEnded, "b")[-1]) < facts.place(facts.events(IterationEnded, "a")[-1])

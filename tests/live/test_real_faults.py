@@ -10,9 +10,9 @@ import pytest
 from daemons import MIB, kill, until
 from neaptide.core.control.events import IterationEnded, JobGrew
 from neaptide.core.control.job import JobKind
-from neaptide.core.control.log_format import Joined, decode_line
 from neaptide.live.daemon.replay import replay
 from neaptide.policies.files import find_policy
+from neaptide.reporting.logs.log_file import read_runs
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -65,12 +65,13 @@ def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_d
     daemon.check_memory()
     until(lambda: daemon.paths.events.read_bytes().count(b"job_ended") == 2, "the log to be written")
     assert replay(daemon.paths.events, daemon.paths.traces, find_policy("neaptide")) == []
-    lines = [decode_line(line) for line in daemon.paths.events.read_bytes().splitlines()]
-    measured = {line.facts.name: line.facts.peak_bytes for line in lines if isinstance(line, Joined)}
-    grew = {line.job: line.peak_bytes for line in lines if isinstance(line, JobGrew)}
+    run = read_runs(daemon.paths.events)[-1]
+    measured = {job.name: job.peak_bytes for job in run.header.jobs}
+    grew = {entry.job: entry.peak_bytes for entry in run.entries if isinstance(entry, JobGrew)}
     assert set(grew) == {GROWING[0]}
     assert 1.5 * measured[GROWING[0]] < grew[GROWING[0]] == daemon.job(GROWING[0]).needs_bytes
-    sizes = [line.work or 0.0 for line in lines if isinstance(line, IterationEnded) and line.job == GROWING[0]]
+    ends = [entry for entry in run.entries if isinstance(entry, IterationEnded) and entry.job == GROWING[0]]
+    sizes = [end.work or 0.0 for end in ends]
     assert min(sizes) == pytest.approx(1, abs=0.1)
     assert max(sizes) > 1.5
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,7 +91,6 @@ class VirtualEngine:
         self._now_ns = 0
         self._positions = np.zeros(len(self._by_number), dtype=np.int64)
         self._held = np.zeros(len(self._by_number), dtype=np.int64)
-        self._seen: tuple[list[int], list[int]] | None = None  # positions and held bytes, until something changes
 
     def _add(self, job: Job, device: DeviceSpec, requests: int) -> None:
         number = self._library.neaptide_add_job(self._handle, DEFAULT_IN_FLIGHT)
@@ -115,7 +114,6 @@ class VirtualEngine:
         return self._now_ns
 
     def next_event(self) -> ev.Event | None:
-        self._seen = None
         if self._ending is not None:
             return self._end(self._ending)
         if self._waits_for_all and self._unfinished == 0:
@@ -133,7 +131,6 @@ class VirtualEngine:
         return None if limit == self._until_ns else self._from_outside()
 
     def carry_out(self, action: act.Action) -> None:
-        self._seen = None
         if isinstance(action, act.WakeAt):
             self._timeline.wake_at(action.at_ns)
             return
@@ -160,13 +157,11 @@ class VirtualEngine:
             case act.MoveLane():  # lanes are the policy's own affair
                 pass
 
-    def observe(self, job: str) -> Observation:
-        if self._seen is None:
-            self._library.neaptide_observe(self._handle, self._positions.ctypes.data, self._held.ctypes.data)
-            self._seen = self._positions.tolist(), self._held.tolist()
-        positions, held = self._seen
-        number = self._courses[job].number
-        return Observation(positions[number], held[number])
+    def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
+        self._library.neaptide_observe(self._handle, self._positions.ctypes.data, self._held.ctypes.data)
+        positions, held = self._positions.tolist(), self._held.tolist()
+        numbers = {job: self._courses[job].number for job in jobs}
+        return {job: Observation(positions[number], held[number]) for job, number in numbers.items()}
 
     # --- what happens
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import thread_time
 
 from neaptide.core.control.actions import Action
-from neaptide.core.control.controller import Controller, Entry
+from neaptide.core.control.controller import Controller, Entry, Handled, Note
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Policy
 from neaptide.core.control.view import View
@@ -79,6 +79,10 @@ def simulate(
     _check(submissions, budget_bytes, budget_changes, until_ns)
     timed = _Timed(policy)
     entries: list[Entry] = []
+
+    def note(each: Note) -> None:
+        entries.append(each.event if isinstance(each, Handled) else each)
+
     engine = VirtualEngine(
         [(each.job, each.arrives_ns, sorted(each.requests_ns)) for each in submissions],
         device,
@@ -89,7 +93,7 @@ def simulate(
         until_ns=until_ns,
     )
     try:
-        Controller([each.job for each in submissions], budget_bytes, timed, engine, entries.append).run()
+        Controller([each.job for each in submissions], budget_bytes, timed, engine, note).run()
         return Outcome(
             policy=policy.name,
             budget_bytes=budget_bytes,

@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_log_byte_for_byte(run: Any, here: Path) ->
         assert run("simulate", here / "serving.toml", "--events", here / "log.jsonl").code == 0
         logs.append((here / "log.jsonl").read_bytes())
     assert logs[0] == logs[1] != logs[2]
-    assert logs[0].startswith(b'{"log":"run","format":1,"version":')
+    assert logs[0].startswith(b'{"log":"run","format":2,"version":')
 
 
 def test_figure_log_and_perfetto_trace_are_written(run: Any, here: Path) -> None:

@@ -16,7 +16,7 @@ from neaptide.core.control.events import (
 )
 from neaptide.core.control.job import Job, JobKind, JobState
 from neaptide.core.control.ledger import Ledger
-from neaptide.core.control.view import JobView
+from neaptide.core.control.view import JobView, View
 
 SECOND = 10**9
 
@@ -41,8 +41,12 @@ def iterate(made: Ledger, name: str, at_ns: int, took_ns: int = SECOND) -> None:
     made.apply(IterationEnded(at_ns + took_ns, name, took_ns))
 
 
+def look(made: Ledger) -> View:
+    return made.view(Woken(0), {job: Observation(0, 0) for job in made.visible_jobs()})
+
+
 def seen(made: Ledger, name: str) -> JobView:
-    view = made.view(Woken(0), 0, lambda _: Observation(0, 0))
+    view = look(made)
     return next(job for job in view.jobs if job.name == name)
 
 
@@ -131,11 +135,11 @@ def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() 
     assert (seen(made, "a").evicted, seen(made, "b").evicted) == (True, False)
 
 
-def test_a_job_that_does_not_come_along_is_out_of_sight_until_it_does() -> None:
+def test_an_unresponsive_job_is_hidden_from_policies_until_it_reports_again() -> None:
     made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
     do(made, 0, Admit("a"), Admit("b"), Start("a"))
-    made.apply(JobEvicted(1, "a", absent=True))
-    assert [job.name for job in made.view(Woken(1), 1, lambda _: Observation(0, 0)).jobs] == ["b"]
+    made.apply(JobEvicted(1, "a", unresponsive=True))
+    assert [job.name for job in look(made).jobs] == ["b"]
     made.apply(JobResumed(2, "a"))
     assert seen(made, "a").state is JobState.RUNNING
 

@@ -10,9 +10,10 @@ import pytest
 from neaptide import __version__
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
-from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.controller import Decided, Entry, Handled, Refused
+from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import JobKind
-from neaptide.core.control.log_format import Header, JobFacts
+from neaptide.core.control.log_format import Header, JobFacts, decode_line, encode_line
 from neaptide.core.traces.trace import Phase
 from neaptide.reporting.logs.log_file import log_lines, read_runs, write_log
 
@@ -71,9 +72,32 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert second.entries == ENTRIES[:1]
 
 
+def test_what_a_daemon_saw_is_in_the_line_of_its_event(tmp_path: Path) -> None:
+    handled = Handled(ev.PhaseEnded(2, "a", Phase.BACKWARD), {"a": Observation(5, 70), "b": Observation(0, 1)})
+    line = encode_line(handled)
+    assert json.loads(line) == {
+        "event": "phase_ended",
+        "at_ns": 2,
+        "job": "a",
+        "phase": "backward",
+        "seen": {"a": [5, 70], "b": [0, 1]},
+    }
+    assert decode_line(line) == handled
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(encode_line(HEADER) + b"\n" + line + b"\n")
+    assert read_runs(path)[0].entries == (handled.event,)
+
+
+def test_a_log_of_another_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(encode_line(HEADER).replace(b'"format":2', b'"format":1') + b"\n")
+    with pytest.raises(ValueError, match=r"log.jsonl: the log has format 1, and this version .* reads format 2"):
+        read_runs(path)
+
+
 def test_the_first_line_says_what_was_run() -> None:
     said = json.loads(next(log_lines(HEADER, ENTRIES)))
-    wanted = {"log": "run", "format": 1, "version": __version__, "scenario": "two.toml", "policy": "zico", "seed": 3}
+    wanted = {"log": "run", "format": 2, "version": __version__, "scenario": "two.toml", "policy": "zico", "seed": 3}
     assert wanted.items() <= said.items()
 
 

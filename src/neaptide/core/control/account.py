@@ -24,7 +24,7 @@ class Account:
     since_ns: int = 0
     before_suspension: JobState = JobState.READY
     evicted: bool = False  # suspended by the engine, which also restores it
-    absent: bool = False  # evicted because its process does not respond: its bytes stay on the device
+    unresponsive: bool = False  # evicted because its process does not respond: its bytes stay on the device
     plan: int = 0
     lane: int | None = None
     lane_since_ns: int = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from neaptide.core.control.actions import Action
-from neaptide.core.control.engine import Engine
+from neaptide.core.control.engine import Engine, Observation
 from neaptide.core.control.events import Event
 from neaptide.core.control.job import Job
 from neaptide.core.control.ledger import Ledger
@@ -29,7 +29,17 @@ class Refused(msgspec.Struct, frozen=True, tag_field="log", tag="refused"):
     reason: str
 
 
-Entry = Event | Decided | Refused
+Entry = Event | Decided | Refused  # what a log says of a run
+
+
+class Handled(msgspec.Struct, frozen=True):
+    """An event that the policy was asked about, and what the engine saw of each job then."""
+
+    event: Event
+    seen: Mapping[str, Observation]
+
+
+Note = Handled | Decided | Refused  # what the controller reports while it runs
 
 
 class Controller:
@@ -41,7 +51,7 @@ class Controller:
         budget_bytes: int,
         policy: Policy,
         engine: Engine,
-        note: Callable[[Entry], None],
+        note: Callable[[Note], None],
     ) -> None:
         needs = policy.needs | {Need.PAGING} if policy.oversubscribes else policy.needs
         if missing := ", ".join(sorted(need.value for need in needs - engine.supplies)):
@@ -64,10 +74,11 @@ class Controller:
         """Let the policy answer one event, unless it is out of date."""
         if (event := self.ledger.current(reported)) is None:
             return
-        self._note(event)
         self.ledger.apply(event)
+        seen = self._engine.observe(self.ledger.visible_jobs())
+        self._note(Handled(event, seen))
         now_ns = event.at_ns
-        for action in self._policy.decide(self.ledger.view(event, now_ns, self._engine.observe)):
+        for action in self._policy.decide(self.ledger.view(event, seen)):
             if reason := self.ledger.refusal(action, now_ns):
                 self._note(Refused(now_ns, action, reason))
                 continue

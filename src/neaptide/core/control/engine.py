@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -11,7 +12,7 @@ from neaptide.core.control.events import Event
 from neaptide.core.control.policy import Need
 
 
-class Observation(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True, array_like=True):
     """A job as the engine sees it now."""
 
     position_ns: int  # of the device in the running iteration, on the time axis of its curve
@@ -41,5 +42,5 @@ class Engine(Protocol):
     def carry_out(self, action: Action) -> None:
         """Do what the ledger has let pass."""
 
-    def observe(self, job: str) -> Observation:
-        """Changes nothing."""
+    def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
+        """See these jobs, all at one moment. Changes nothing."""

@@ -54,11 +54,11 @@ class JobStalled(Event, frozen=True, tag="job_stalled"):
 class JobEvicted(Event, frozen=True, tag="job_evicted"):
     """Every running iteration waited for memory, so the engine moved the youngest's bytes to the host.
 
-    Or the job does not come along (`absent`): what it holds is taken off the budget, and policies do not see it.
+    Or the job is `unresponsive`: its bytes stay and are taken off the budget, and policies do not see it.
     """
 
     job: str
-    absent: bool = False
+    unresponsive: bool = False
 
 
 class JobGrew(Event, frozen=True, tag="job_grew"):

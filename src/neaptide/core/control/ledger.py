@@ -6,7 +6,7 @@ How many iterations run at once is the policy's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -110,11 +110,11 @@ class Ledger:
                     plan.grown_to(event.peak_bytes) if plan is account.profile else plan for plan in account.plans
                 )
             case ev.JobEvicted():
-                account.evicted, account.absent = True, event.absent
+                account.evicted, account.unresponsive = True, event.unresponsive
                 self._suspend(account, event.at_ns)
             case ev.JobResumed():  # the account of a job that a policy resumes changed with the action
                 if account.evicted:
-                    account.evicted = account.absent = False
+                    account.evicted = account.unresponsive = False
                     account.move(account.before_suspension, event.at_ns)
             case ev.JobEnded():
                 self._end(account, JobState.DONE, event.at_ns)
@@ -239,12 +239,15 @@ class Ledger:
 
     # --- views
 
-    def view(self, event: ev.Event, now_ns: int, observe: Callable[[str], Observation]) -> View:
-        """What a policy sees now. Changes nothing."""
-        here = [account for account in self._present.values() if not account.absent]
-        jobs = tuple(account.view(observe(account.job.name)) for account in here)
+    def visible_jobs(self) -> list[str]:
+        """The jobs that policies see, in the order of arrival: a job that does not respond is hidden."""
+        return [name for name, account in self._present.items() if not account.unresponsive]
+
+    def view(self, event: ev.Event, seen: Mapping[str, Observation]) -> View:
+        """What a policy is asked when an event was applied; `seen` has the visible jobs. Changes nothing."""
+        jobs = tuple(self._present[name].view(observation) for name, observation in seen.items())
         return View(
-            now_ns=now_ns,
+            now_ns=event.at_ns,
             event=event,
             budget_bytes=self.budget_bytes,
             held_bytes=sum(job.held_bytes for job in jobs),

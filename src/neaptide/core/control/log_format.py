@@ -1,7 +1,7 @@
-"""The lines of an event log, of a run in virtual time or of a daemon: what every metric can be computed from again.
+"""The lines of an event log, of a simulation or of a daemon: every metric can be computed from them again.
 
-A run begins with a header. A daemon's jobs are not known then: each has a line of its own when it comes. A daemon also
-notes what it saw of the jobs when an event came, so that the log can be put before a policy again.
+A run begins with a header. The jobs of a daemon are not known then, so each gets a line of its own when it joins. With
+each event a daemon also logs what it saw of the jobs, so that the log can be replayed. It also logs the held memory.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ import msgspec
 from neaptide import __version__
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
-from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.controller import Decided, Entry, Handled, Refused
+from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase
 
-FORMAT = 1
+FORMAT = 2
 _EVENTS = {kind.__struct_config__.tag: kind for kind in ev.Event.__subclasses__()}
 _ACTIONS = {kind.__struct_config__.tag: kind for kind in act.Action.__subclasses__()}
 _ENCODER = msgspec.json.Encoder()
+
+
+class LogFormatError(ValueError):
+    """The log was written by another version; one clear line."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +67,6 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="jo
     trace: str = ""  # the file in which its trace is kept, beside the log
 
 
-class Seen(msgspec.Struct, frozen=True, tag_field="log", tag="seen"):
-    """What the engine saw of each job when the event before was handled: position in the iteration, bytes held."""
-
-    at_ns: int
-    jobs: Mapping[str, tuple[int, int]]
-
-
 class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):
     """The bytes that each job holds from this time on; "" stands for processes that are not with the daemon."""
 
@@ -80,7 +78,7 @@ class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):
         return sum(self.held_bytes.values())
 
 
-Line = Header | Joined | Seen | HeldMemory | Entry
+Line = Header | Joined | HeldMemory | Handled | Entry
 
 
 def facts_of_job(job: Job, profile: Profile) -> JobFacts:
@@ -110,6 +108,8 @@ def facts_of(jobs: Iterable[Job]) -> tuple[JobFacts, ...]:
 
 def encode_line(line: Line) -> bytes:
     """One line, without its end."""
+    if isinstance(line, Handled):
+        return encode_line(line.event)[:-1] + b',"seen":' + _ENCODER.encode(line.seen) + b"}"
     if isinstance(line, ev.PhaseEnded):  # a phase is a number, and a reader wants its name
         return _ENCODER.encode({**msgspec.to_builtins(line), "phase": line.phase.name.lower()})
     return _ENCODER.encode(line)
@@ -119,19 +119,29 @@ def decode_line(line: bytes) -> Line:
     """What a line says; ValueError, LookupError, AttributeError or TypeError when it is none of a log."""
     said: dict[str, Any] = msgspec.json.decode(line)
     if "event" in said:
-        if "phase" in said:
-            said["phase"] = Phase[said["phase"].upper()]
-        return msgspec.convert(said, _EVENTS[said["event"]])
+        return _event(said)
     match said["log"]:
         case "run":
-            return msgspec.convert(said, Header)
+            return _header(said)
         case "job":
             return msgspec.convert(said, Joined)
-        case "seen":
-            return msgspec.convert(said, Seen)
         case "memory":
             return msgspec.convert(said, HeldMemory)
     action = msgspec.convert(said["action"], _ACTIONS[said["action"]["action"]])
     if said["log"] == "decided":
         return Decided(said["at_ns"], action)
     return Refused(said["at_ns"], action, said["reason"])
+
+
+def _header(said: dict[str, Any]) -> Header:
+    if (found := said.get("format")) != FORMAT:
+        raise LogFormatError(f"the log has format {found}, and this version of neaptide reads format {FORMAT}")
+    return msgspec.convert(said, Header)
+
+
+def _event(said: dict[str, Any]) -> ev.Event | Handled:
+    seen = said.pop("seen", None)
+    if "phase" in said:
+        said["phase"] = Phase[said["phase"].upper()]
+    event: ev.Event = msgspec.convert(said, _EVENTS[said["event"]])
+    return event if seen is None else Handled(event, msgspec.convert(seen, dict[str, Observation]))

@@ -92,7 +92,7 @@ class AttachedJob:
     away: EvictionReason | None = None  # it is in host memory, or was asked to go there
     away_before: EvictionReason | None = None  # why it was, the last time
     asked_ns: int = 0  # when it was last asked to go or come
-    absent: bool = False  # stopped or hanging: nobody waits for it, and its bytes cannot be counted on
+    unresponsive: bool = False  # stopped or hanging: nobody waits for it, and its bytes cannot be counted on
     stalled: bool = False
     presumed: bool = False  # a request that it cannot tell of while it is away was told for it
     wants_since_ns: int | None = None  # as a newcomer, memory that it waits for

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from neaptide.core.control import events as ev
-from neaptide.core.control.controller import Controller, Entry
-from neaptide.core.control.log_format import Header, HeldMemory, Line, Seen
+from neaptide.core.control.controller import Controller
+from neaptide.core.control.log_format import Header, HeldMemory, Line
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
@@ -74,14 +74,14 @@ class Daemon:
         self._granted_bytes = budget_bytes  # what the policy was told of it
         self._log = EventLog(paths.events, self._opening, complain)
         self._engine = LiveEngine(board, self._kind, clock, process_state, self._wake_at)
-        self._controller = Controller((), budget_bytes, policy, self._engine, self._note)
-        self._engine.ledger = self._controller.ledger
+        self._controller = Controller((), budget_bytes, policy, self._engine, self._log.note)
+        ledger = self._controller.ledger
         self._measuring = Measuring(self._engine)
-        self._watchdog = Watchdog(self._engine, self._tell_budget)
+        self._watchdog = Watchdog(self._engine, ledger, self._tell_budget)
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
         self._memory_history = MemoryHistory(self._engine, self._timers, self._log_memory)
-        self._requests = Requests(self._engine)
-        self._standing = StatusBuilder(board, self._engine)
+        self._requests = Requests(self._engine, ledger)
+        self._standing = StatusBuilder(board, self._engine, ledger)
         board.set_capacity(budget_bytes)
 
     # --- what is said
@@ -166,17 +166,16 @@ class Daemon:
         self._registration.gone(resident, failure)
         self._watchdog.gone(resident)
         self._reap(0)
-        if resident.absent:
+        if resident.unresponsive:
             self._tell_budget()
 
     def _iteration_ended(self, resident: AttachedJob, message: say.IterationEnded) -> None:
         if not resident.arrived:
             return
-        serving = self._controller.ledger.account(resident.name).serving
-        self._engine.iteration_ended(resident, message, serving)
+        self._engine.iteration_ended(resident, message)
         self._controller.run()  # first of all: somebody may wait for a permit
         self._watchdog.iteration_ended(resident)
-        if resident.absent:
+        if resident.unresponsive:
             self._watchdog.returned(resident)
 
     def _phase_ended(self, resident: AttachedJob, message: say.PhaseEnded) -> None:
@@ -218,13 +217,11 @@ class Daemon:
         """Have everything answered that has happened, and see what must be looked at from now on."""
         self._tell_of_the_one_alone()
         self._controller.run()
-        if self._engine.seen:
-            self._note_seen(self._engine.now_ns)
         self._engine.settle_permits()
         if self._measuring.active:
             self._measuring.advance()
         residents = self._engine.residents
-        if len(residents) > 1 or any(not resident.arrived or resident.absent for resident in residents.values()):
+        if len(residents) > 1 or any(not resident.arrived or resident.unresponsive for resident in residents.values()):
             self._timers.start("tick", TICK_SECONDS, self._tick)
         if self._engine.residence.settling:
             self._timers.start("settle", _SETTLE_SECONDS, self._look_at_residence)
@@ -263,15 +260,6 @@ class Daemon:
         return self._standing.status(self._policy.name, self._budget_bytes, self._log.problem)
 
     # --- the log
-
-    def _note(self, entry: Entry) -> None:
-        if isinstance(entry, ev.Event) and self._engine.seen:
-            self._note_seen(entry.at_ns)
-        self._log.note(entry)
-
-    def _note_seen(self, at_ns: int) -> None:
-        self._log.note(Seen(at_ns, dict(self._engine.seen)))
-        self._engine.seen.clear()
 
     def _log_memory(self, held: HeldMemory) -> None:
         self._log.note(held)

@@ -7,13 +7,12 @@ has an open one and pays for nothing. While a newcomer is measured, starts are h
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.engine import Observation
-from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.policy import Need
 from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Progress
@@ -44,11 +43,8 @@ class LiveEngine:
     ) -> None:
         self.board = board
         self._kind = kind
-        self.ledger: Ledger  # the controller's, from when there is one
         self.residents: dict[str, AttachedJob] = {}  # in the order of Hello
         self.residence = HostMoves(board, self.post, clock.now_ns)
-        self.seen: dict[str, tuple[int, int]] = {}  # what the last view showed; whoever logs it empties it
-        self._glance = board.read_counters()
         self._wake_at = wake_at
         self._events: deque[ev.Event] = deque()
         self._clock = clock
@@ -106,17 +102,16 @@ class LiveEngine:
             case act.MoveLane():  # lanes are the policy's own affair
                 pass
 
-    def observe(self, job: str) -> Observation:
-        resident = self.residents.get(job)
-        if resident is None:
-            position_ns = held_bytes = 0
-        else:
-            if not self.seen:  # the first look at this event: all jobs are seen at one moment
-                self._glance = self.board.read_counters()
-            done, held = self._glance
-            position_ns, held_bytes = resident.position_ns(done[resident.slot]), held[resident.slot]
-        self.seen[job] = (position_ns, held_bytes)
-        return Observation(position_ns, held_bytes)
+    def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
+        done, held = self.board.read_counters()
+        seen = {}
+        for name in jobs:
+            job = self.residents.get(name)
+            if job is None:  # it is gone, and the event that says so comes next
+                seen[name] = Observation(0, 0)
+            else:
+                seen[name] = Observation(job.position_ns(done[job.slot]), held[job.slot])
+        return seen
 
     # --- what happens
 
@@ -136,17 +131,15 @@ class LiveEngine:
         """A job is gone."""
         del self.residents[resident.name]
         self.residence.forget(resident)
-        self.seen.pop(resident.name, None)
         self.crowd_changed()
 
-    def iteration_ended(self, resident: AttachedJob, ended: IterationEnded, arrivals_ns: tuple[int, ...]) -> None:
+    def iteration_ended(self, resident: AttachedJob, ended: IterationEnded) -> None:
         """The device has passed the last op of an iteration. One that nobody started is counted, and that is all."""
         asked = resident.running and ended.index < resident.started
         self._count(resident, ended)
         if asked and resident.ended == resident.started:
             resident.iteration_ends(self.board.progress(resident.slot).done)
-            name, took_ns = resident.name, ended.took_ns
-            self.post(ev.IterationEnded(self.now_ns, name, took_ns, arrivals_ns, work=ended.size))
+            self.post(ev.IterationEnded(self.now_ns, resident.name, ended.took_ns, work=ended.size))
 
     def iteration_ended_alone(self, resident: AttachedJob, ended: IterationEnded) -> None:
         """The same of a job with an open permit, for which nothing is to be decided."""
@@ -174,7 +167,7 @@ class LiveEngine:
 
     def permit(self, resident: AttachedJob) -> None:
         """Let the iterations run that the policy has started, unless they are held back."""
-        if self._holding or resident.absent or not resident.running:
+        if self._holding or resident.unresponsive or not resident.running:
             return
         resident.permitted_ns = self.now_ns
         wanted = PERMIT_ALL if self.alone(resident) and resident.trains else resident.started
@@ -248,7 +241,7 @@ class LiveEngine:
     def quiet(self) -> bool:
         """Whether no iteration is on the device but those that cannot go on."""
         return not any(
-            resident.arrived and not resident.absent and resident.away is None and self.busy(resident)
+            resident.arrived and not resident.unresponsive and resident.away is None and self.busy(resident)
             for resident in self.residents.values()
         )
 
@@ -258,7 +251,7 @@ class LiveEngine:
 
     def stuck_bytes(self) -> int:
         """What jobs that stand still hold: nobody can have it."""
-        stuck = [resident.slot for resident in self.residents.values() if resident.absent]
+        stuck = [resident.slot for resident in self.residents.values() if resident.unresponsive]
         return sum(self.board.progress(slot).held_bytes for slot in stuck)
 
 

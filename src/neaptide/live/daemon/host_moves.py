@@ -29,7 +29,7 @@ class HostMoves:
     @property
     def settling(self) -> list[AttachedJob]:
         """Who was asked to go or come and may answer yet."""
-        return [resident for resident in self._settling.values() if not resident.absent]
+        return [resident for resident in self._settling.values() if not resident.unresponsive]
 
     def awaits(self, resident: AttachedJob) -> bool:
         """Whether it was asked to go or come and has not answered."""

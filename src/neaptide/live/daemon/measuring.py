@@ -93,7 +93,7 @@ class Measuring:
                 newcomer.wants_since_ns = None
             elif newcomer.wants_since_ns is None:
                 newcomer.wants_since_ns = now_ns
-            elif now_ns - newcomer.wants_since_ns > _WAITS_NS and newcomer.away is None and not newcomer.absent:
+            elif now_ns - newcomer.wants_since_ns > _WAITS_NS and newcomer.away is None and not newcomer.unresponsive:
                 self._make_room(newcomer, seen.held_bytes + seen.wanted_bytes)
             if newcomer is self._now:
                 self._watch(newcomer, seen, now_ns)
@@ -117,7 +117,7 @@ class Measuring:
         others = [
             (self._engine.board.progress(resident.slot).held_bytes, resident)
             for resident in self._engine.residents.values()
-            if resident is not newcomer and resident.away is None and not resident.absent
+            if resident is not newcomer and resident.away is None and not resident.unresponsive
         ]
         held_bytes, largest = max(others, key=lambda each: each[0], default=(0, newcomer))
         if held_bytes:

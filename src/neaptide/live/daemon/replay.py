@@ -1,34 +1,33 @@
-"""Puts a daemon's log before its policy again: the same events and sights must lead to the same actions."""
+"""Replays a daemon's log: the same events and observations must lead to the same actions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
-from neaptide.core.control.controller import Controller, Decided, Entry, Refused
+from neaptide.core.control.controller import Controller, Decided, Handled, Note, Refused
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job
-from neaptide.core.control.log_format import Header, Joined, Seen, decode_line
+from neaptide.core.control.log_format import Header, Joined, decode_line
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.trace_format import decode
 
 
 @dataclass(slots=True)
 class _Moment:
-    """One event, what came before it, what was seen then, and what was decided."""
+    """One event, the jobs that joined before it, and the policy's answers as they were logged."""
 
-    event: ev.Event
+    handled: Handled
     joined: list[Joined]
-    seen: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     answers: list[Decided | Refused] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An event that was answered otherwise."""
+    """An event that the policy answers otherwise than the log says."""
 
     event: ev.Event
     logged: tuple[Decided | Refused, ...]
@@ -36,10 +35,10 @@ class Difference:
 
 
 class _ReplayEngine:
-    """Shows what the log says was seen, and does nothing."""
+    """Shows what the log says was seen, and carries nothing out."""
 
     def __init__(self) -> None:
-        self.seen: Mapping[str, tuple[int, int]] = {}
+        self.seen: Mapping[str, Observation] = {}
 
     @property
     def supplies(self) -> frozenset[Need]:
@@ -55,36 +54,36 @@ class _ReplayEngine:
     def carry_out(self, action: act.Action) -> None:
         pass
 
-    def observe(self, job: str) -> Observation:
-        return Observation(*self.seen.get(job, (0, 0)))
+    def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
+        return {job: self.seen.get(job, Observation(0, 0)) for job in jobs}
 
 
 def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
-    """The events that the policy answers otherwise than the log says; none if all is well.
+    """The events that the policy answers otherwise than the log says; none if the log can be replayed.
 
-    The log must begin where its daemon began, and each job's trace be kept in the folder `traces`.
+    The log must begin where its daemon began, and the folder `traces` must have each job's trace.
     """
     lines = iter(log.read_bytes().splitlines())
     header = decode_line(next(lines))
     if not isinstance(header, Header):
-        raise ValueError(f"{log}: the first line is no header")
+        raise ValueError(f"{log}: the first line is not a header")
     engine = _ReplayEngine()
     answers: list[Decided | Refused] = []
 
-    def note(entry: Entry) -> None:
-        if isinstance(entry, Decided | Refused):
-            answers.append(entry)
+    def note(each: Note) -> None:
+        if not isinstance(each, Handled):
+            answers.append(each)
 
     controller = Controller((), header.budget_bytes, policy, engine, note)
     differences = []
     for moment in _moments(lines):
         for joined in moment.joined:
             controller.ledger.add(_job(joined, traces))
-        engine.seen = moment.seen
+        engine.seen = moment.handled.seen
         answers.clear()
-        controller.handle(moment.event)
+        controller.handle(moment.handled.event)
         if answers != moment.answers:
-            differences.append(Difference(moment.event, tuple(moment.answers), tuple(answers)))
+            differences.append(Difference(moment.handled.event, tuple(moment.answers), tuple(answers)))
     return differences
 
 
@@ -93,19 +92,13 @@ def _moments(lines: Iterator[bytes]) -> Iterator[_Moment]:
     joined: dict[str, Joined] = {}
     for line in lines:
         match decode_line(line):
-            case Seen() as seen if moment is not None:
-                moment.seen = seen.jobs
             case Joined() as job:
                 joined[job.facts.name] = job
-            case ev.Event() as event:
+            case Handled() as handled:
                 if moment is not None:
                     yield moment
-                now = [
-                    job for job in joined.values() if isinstance(event, ev.JobArrived) and job.facts.name == event.job
-                ]
-                moment = _Moment(event, now)
-                for job in now:
-                    del joined[job.facts.name]
+                arrived = handled.event.job if isinstance(handled.event, ev.JobArrived) else None
+                moment = _Moment(handled, [joined.pop(arrived)] if arrived in joined else [])
             case Decided() | Refused() as answer if moment is not None:
                 moment.answers.append(answer)
     if moment is not None:

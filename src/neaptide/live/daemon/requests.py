@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from neaptide.core.control import events as ev
+from neaptide.core.control.ledger import Ledger
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
 
@@ -10,8 +11,9 @@ from neaptide.live.daemon.engine import LiveEngine
 class Requests:
     """Tells of what jobs say, and of what one in host memory cannot say: it can copy no request to the device."""
 
-    def __init__(self, engine: LiveEngine) -> None:
+    def __init__(self, engine: LiveEngine, ledger: Ledger) -> None:
         self._engine = engine
+        self._ledger = ledger
 
     def arrived(self, resident: AttachedJob) -> None:
         """A job has said so."""
@@ -25,7 +27,7 @@ class Requests:
         for resident in self._engine.residents.values():
             if resident.trains or resident.presumed or resident.away is not EvictionReason.POLICY:
                 continue
-            account = self._engine.ledger.account(resident.name)
+            account = self._ledger.account(resident.name)
             if not (self._engine.residence.awaits(resident) or account.requests or account.serving):
                 resident.presumed = True
                 self._tell(resident)

@@ -19,8 +19,8 @@ _REMEMBERED = 64  # jobs that ended
 class StatusBuilder:
     """The board, the jobs that are here, and the last ones that ended."""
 
-    def __init__(self, board: Board, engine: LiveEngine) -> None:
-        self._board, self._engine = board, engine
+    def __init__(self, board: Board, engine: LiveEngine, ledger: Ledger) -> None:
+        self._board, self._engine, self._ledger = board, engine, ledger
         self._ended: deque[JobStatus] = deque(maxlen=_REMEMBERED)
 
     def status(self, policy: str, budget_bytes: int, problem: str) -> Status:
@@ -48,7 +48,7 @@ class StatusBuilder:
 
     def _of(self, resident: AttachedJob) -> JobStatus:
         seen = self._board.progress(resident.slot)
-        return status_of(resident, self._engine.ledger, seen, self._engine.now_ns)
+        return status_of(resident, self._ledger, seen, self._engine.now_ns)
 
 
 def status_of(resident: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> JobStatus:
@@ -77,7 +77,7 @@ def status_of(resident: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int
 
 
 def _state(resident: AttachedJob, ledger: Ledger) -> str:
-    if resident.absent:
+    if resident.unresponsive:
         return "stopped"
     if resident.away in (EvictionReason.DEADLOCK, EvictionReason.MEASURING, EvictionReason.NO_ROOM):
         return "evicted"

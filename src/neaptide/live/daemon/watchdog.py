@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from neaptide.core.control import events as ev
+from neaptide.core.control.ledger import Ledger
 from neaptide.devices.board import BoardError, JobState, Progress
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine, on_device
@@ -36,8 +37,9 @@ class _Sight:
 class Watchdog:
     """`look` is called every tick. `absence_changed` is told when bytes can or cannot be counted on."""
 
-    def __init__(self, engine: LiveEngine, absence_changed: Callable[[], None]) -> None:
+    def __init__(self, engine: LiveEngine, ledger: Ledger, absence_changed: Callable[[], None]) -> None:
         self._engine = engine
+        self._ledger = ledger
         self._absence_changed = absence_changed
         self._sights: dict[AttachedJob, _Sight] = {}
         self._makes_way_for: dict[AttachedJob, AttachedJob] = {}  # who was evicted, and for whom
@@ -50,7 +52,7 @@ class Watchdog:
         for resident in residents:
             seen = engine.board.progress(resident.slot)
             sight = self._see(resident, seen, now_ns)
-            if resident.absent:
+            if resident.unresponsive:
                 self._look_for_return(resident, seen, sight)
             elif resident.arrived and resident.running and resident.away is None:
                 if begun := on_device(resident, seen):
@@ -61,9 +63,9 @@ class Watchdog:
                 self._look_for_stop(resident, sight, now_ns)
         self._sights = {resident: self._sights[resident] for resident in residents}
         for oldest in set(self._makes_way_for.values()):
-            if oldest.absent or oldest.away is EvictionReason.POLICY:  # its iteration may not end for long
+            if oldest.unresponsive or oldest.away is EvictionReason.POLICY:  # its iteration may not end for long
                 self._bring_back(oldest)
-        self._look_for_deadlock([each for each in running if not each[0].absent])
+        self._look_for_deadlock([each for each in running if not each[0].unresponsive])
 
     def iteration_ended(self, resident: AttachedJob) -> None:
         """Whoever made way for it comes back."""
@@ -118,7 +120,7 @@ class Watchdog:
         idle = [
             resident
             for resident in self._engine.residents.values()
-            if resident is not oldest and resident.away is None and not resident.absent
+            if resident is not oldest and resident.away is None and not resident.unresponsive
             if self._engine.board.progress(resident.slot).held_bytes
         ]
         return idle[-1] if idle else None
@@ -139,7 +141,7 @@ class Watchdog:
         self._engine.close_permit(resident)
         with suppress(BoardError):  # its process has just died
             self._engine.board.forget_foreseen(resident.slot)
-        self._engine.post(ev.JobEvicted(now_ns, resident.name, absent=True))
+        self._engine.post(ev.JobEvicted(now_ns, resident.name, unresponsive=True))
         self._is_absent(resident)
 
     def _waited_for(self, resident: AttachedJob) -> bool:
@@ -152,7 +154,7 @@ class Watchdog:
             self._is_absent(resident)
 
     def _is_absent(self, resident: AttachedJob) -> None:
-        resident.absent = True
+        resident.unresponsive = True
         self._absence_changed()
 
     def _look_for_return(self, resident: AttachedJob, seen: Progress, sight: _Sight) -> None:
@@ -164,8 +166,8 @@ class Watchdog:
 
     def returned(self, resident: AttachedJob) -> None:
         """A job that did not come along does again."""
-        resident.absent = False
+        resident.unresponsive = False
         self._engine.permit(resident)
-        if resident.arrived and self._engine.ledger.account(resident.name).absent:
+        if resident.arrived and self._ledger.account(resident.name).unresponsive:
             self._engine.post(ev.JobResumed(self._engine.now_ns, resident.name))
         self._absence_changed()

@@ -27,7 +27,7 @@ def _event(event: ev.Event) -> str:
             return f"{job} waits for memory inside an iteration"
         case ev.JobGrew(job=job, peak_bytes=peak_bytes):
             return f"{job} needs more memory than before: {format_bytes(peak_bytes)}"
-        case ev.JobEvicted(job=job, absent=True):
+        case ev.JobEvicted(job=job, unresponsive=True):
             return f"{job} does not respond; other jobs do not wait for it"
         case ev.JobEvicted(job=job):
             return f"{job} was evicted to host memory, because every running iteration waited for memory"

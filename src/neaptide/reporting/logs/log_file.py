@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from neaptide.core.control.controller import Entry
-from neaptide.core.control.log_format import Header, HeldMemory, Joined, Seen, decode_line, encode_line
+from neaptide.core.control.controller import Entry, Handled
+from neaptide.core.control.log_format import Header, HeldMemory, Joined, LogFormatError, decode_line, encode_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,6 @@ class LoggedRun:
     header: Header
     entries: tuple[Entry, ...]
     joined: tuple[Joined, ...] = ()  # the jobs that joined the daemon
-    seen: tuple[Seen, ...] = ()  # what the daemon observed for each event that it handled
     memory: tuple[HeldMemory, ...] = ()  # the bytes that the daemon's jobs held, in the order of time
 
 
@@ -32,7 +31,6 @@ class _Reading:
     header: Header
     entries: list[Entry] = field(default_factory=list)
     joined: list[Joined] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
     memory: list[HeldMemory] = field(default_factory=list)
 
     def run(self) -> LoggedRun:
@@ -42,7 +40,7 @@ class _Reading:
             header = msgspec.structs.replace(header, jobs=(*header.jobs, *latest.values()))
         if not header.end_ns and self.entries:
             header = msgspec.structs.replace(header, end_ns=self.entries[-1].at_ns)
-        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.seen), tuple(self.memory))
+        return LoggedRun(header, tuple(self.entries), tuple(self.joined), tuple(self.memory))
 
 
 def log_lines(header: Header, entries: Iterable[Entry]) -> Iterator[bytes]:
@@ -75,12 +73,14 @@ def parse_runs(lines: Iterable[bytes], source: str) -> list[LoggedRun]:
                     found.append(_Reading(entry))
                 case Joined():
                     found[-1].joined.append(entry)
-                case Seen():
-                    found[-1].seen.append(entry)
+                case Handled():
+                    found[-1].entries.append(entry.event)
                 case HeldMemory():
                     found[-1].memory.append(entry)
                 case _:
                     found[-1].entries.append(entry)
+        except LogFormatError as error:
+            raise ValueError(f"{source}: {error}") from None
         except (ValueError, LookupError, AttributeError, TypeError):
             raise ValueError(f"{source}, line {number}: not an entry of an event log") from None
     return [reading.run() for reading in found]
