@@ -22,6 +22,7 @@ def compare(
     *,
     budget_changes: Sequence[tuple[int, int]] = (),
     until_ns: int | None = None,
+    in_flight: int | None = None,
     on_progress: OnProgress = lambda *_: None,
 ) -> list[SimulatedRun]:
     """Run the jobs once under each policy."""
@@ -31,7 +32,13 @@ def compare(
         on_progress(len(runs), len(policies))
         with policy_failures(policy.name):
             outcome = simulate(
-                submissions, device, budget_bytes, policy, budget_changes=budget_changes, until_ns=until_ns
+                submissions,
+                device,
+                budget_bytes,
+                policy,
+                budget_changes=budget_changes,
+                until_ns=until_ns,
+                in_flight=in_flight,
             )
         metrics = measure(outcome.entries, facts, outcome.end_ns)
         against = runs[0].row.metrics.throughput if runs else metrics.throughput

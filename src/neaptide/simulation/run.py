@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import thread_time
 
-from neaptide.core.control.actions import Action
+from neaptide.core.control.actions import Action, CapInFlight
 from neaptide.core.control.controller import Controller, Entry, Handled, Note
+from neaptide.core.control.events import JobArrived
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Policy
 from neaptide.core.control.view import View
@@ -40,24 +41,22 @@ class Submission:
         return self.job.iterations is not None or bool(self.requests_ns)
 
 
-class _Timed(Policy):
-    """A policy whose decisions are counted."""
+class _Decisions:
+    """A policy's decisions, counted and timed. Every job that arrives first gets the cap, if there is one."""
 
-    name = "timed"
-
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, in_flight: int | None) -> None:
         self._policy = policy
-        self.name = policy.name  # type: ignore[misc]
-        self.needs = policy.needs  # type: ignore[misc]
-        self.oversubscribes = policy.oversubscribes  # type: ignore[misc]
-        self.decisions = 0
+        self._in_flight = in_flight
+        self.count = 0
         self.seconds = 0.0
 
-    def decide(self, view: View) -> Sequence[Action]:
+    def __call__(self, view: View) -> Sequence[Action]:
         began = thread_time()
         actions = self._policy.decide(view)
         self.seconds += thread_time() - began
-        self.decisions += 1
+        self.count += 1
+        if self._in_flight is not None and isinstance(view.event, JobArrived):
+            return [CapInFlight(view.event.job, self._in_flight), *actions]
         return actions
 
 
@@ -70,14 +69,16 @@ def simulate(
     contention: Contention | None = None,
     budget_changes: Sequence[tuple[int, int]] = (),
     until_ns: int | None = None,
+    in_flight: int | None = None,
 ) -> Outcome:
     """Run the jobs until all that end by themselves have ended, until nothing can happen any more, or until a time.
 
     A job ends by itself after its iterations, or when its requests have been served. `budget_changes` are pairs of a
-    time and the budget from then on. Equal arguments give equal logs.
+    time and the budget from then on. `in_flight` caps the kernels that a job launches ahead until the policy sets
+    another cap. Equal arguments give equal logs.
     """
     _check(submissions, budget_bytes, budget_changes, until_ns)
-    timed = _Timed(policy)
+    decisions = _Decisions(policy, in_flight)
     entries: list[Entry] = []
 
     def note(each: Note) -> None:
@@ -93,7 +94,7 @@ def simulate(
         until_ns=until_ns,
     )
     try:
-        Controller([each.job for each in submissions], budget_bytes, timed, engine, note).run()
+        Controller([each.job for each in submissions], budget_bytes, policy, engine, note, decisions).run()
         return Outcome(
             policy=policy.name,
             budget_bytes=budget_bytes,
@@ -104,8 +105,8 @@ def simulate(
             over_budget_bytes=engine.over_budget_bytes,
             end_ns=engine.now_ns,
             op_events=engine.op_events,
-            decisions=timed.decisions,
-            decision_seconds=timed.seconds,
+            decisions=decisions.count,
+            decision_seconds=decisions.seconds,
         )
     finally:
         engine.close()

@@ -61,7 +61,6 @@ def simulate(
 def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
     """The policies to run, each once; the first is the one that throughput is compared with."""
     from neaptide.policies.files import find_policy
-    from neaptide.scenarios.capped import capped
 
     if chosen:
         found = [find_policy(name) for name in chosen]
@@ -72,7 +71,7 @@ def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
     for policy in found:
         if type(by_name.setdefault(policy.name, policy)) is not type(policy):
             raise ValueError(f"two different policies are called {policy.name!r}; give yours another name")
-    return [capped(policy, scenario.in_flight) for policy in by_name.values()]
+    return list(by_name.values())
 
 
 def _run(scenario: Scenario, submissions: Sequence[Submission], policies: Sequence[Policy]) -> list[SimulatedRun]:
@@ -87,6 +86,7 @@ def _run(scenario: Scenario, submissions: Sequence[Submission], policies: Sequen
             policies,
             budget_changes=scenario.budget_changes,
             until_ns=scenario.until_ns,
+            in_flight=scenario.in_flight,
             on_progress=on_progress,
         )
 

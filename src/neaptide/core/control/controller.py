@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from neaptide.core.control.events import Event
 from neaptide.core.control.job import Job
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.policy import Need, Policy
+from neaptide.core.control.view import View
 
 
 class Decided(msgspec.Struct, frozen=True, tag_field="log", tag="decided"):
@@ -40,10 +41,11 @@ class Handled(msgspec.Struct, frozen=True):
 
 
 Note = Handled | Decided | Refused  # what the controller reports while it runs
+Decide = Callable[[View], Sequence[Action]]
 
 
 class Controller:
-    """Runs one policy on one engine."""
+    """Runs one policy on one engine. `decide` stands in for the policy's own method, to watch or complete it."""
 
     def __init__(
         self,
@@ -52,12 +54,14 @@ class Controller:
         policy: Policy,
         engine: Engine,
         note: Callable[[Note], None],
+        decide: Decide | None = None,
     ) -> None:
         needs = policy.needs | {Need.PAGING} if policy.oversubscribes else policy.needs
         if missing := ", ".join(sorted(need.value for need in needs - engine.supplies)):
             raise ValueError(f"policy {policy.name} needs what this device cannot supply: {missing}")
         self.ledger = Ledger(jobs, budget_bytes, policy.oversubscribes)
         self._policy = policy
+        self._decide = decide or policy.decide
         self._engine = engine
         self._note = note
 
@@ -78,7 +82,7 @@ class Controller:
         seen = self._engine.observe(self.ledger.visible_jobs())
         self._note(Handled(event, seen))
         now_ns = event.at_ns
-        for action in self._policy.decide(self.ledger.view(event, seen)):
+        for action in self._decide(self.ledger.view(event, seen)):
             if reason := self.ledger.refusal(action, now_ns):
                 self._note(Refused(now_ns, action, reason))
                 continue
