@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Floats, Integers
-from neaptide.core.traces.trace import Phase, Trace
+from neaptide.core.traces.trace import Trace
 from neaptide.simulation import library
 from neaptide.simulation.contention import demands_of
 
@@ -47,11 +47,11 @@ class PlanColumns:
             )
         level = np.maximum(trace.held_bytes - persistent, 0)
         compute, bandwidth, fill = demands_of(trace, device)
-        forward = np.flatnonzero(ops.phase == Phase.FORWARD)
+        forward = trace.forward_end
         return cls(
             host_ns=_rounded(ops.host_seconds),
             work_ns=_rounded(ops.seconds),
-            ends_ns=_ends_on_curve(trace),
+            ends_ns=trace.ends_ns,
             level=level,
             between=np.minimum(_between(trace, persistent), level),
             still_peak=np.ascontiguousarray(np.maximum.accumulate(level[::-1])[::-1]),
@@ -60,10 +60,19 @@ class PlanColumns:
             bandwidth=bandwidth,
             fill=fill,
             heavy=(~trace.light).astype(np.uint8),
-            last_forward=int(forward[-1]) if forward.size and forward[-1] + 1 < len(ops) else -1,
+            last_forward=forward - 1 if forward < len(ops) else -1,  # otherwise the iteration ends with it
             persistent=persistent,
             asynchronous=trace.asynchronous,
         )
+
+    @property
+    def persistent_bytes(self) -> int:
+        return self.persistent
+
+    @property
+    def ephemeral_bytes(self) -> int:
+        """At the iteration's peak."""
+        return int(self.still_peak[0])
 
     def native(self) -> library.Plan:
         """The struct of native/plan.h; it holds no reference to the arrays."""
@@ -78,12 +87,6 @@ def _rounded(seconds: Floats) -> Integers:
     sums = np.round(np.cumsum(seconds) * 1e9).astype(np.int64)
     sums[1:] -= sums[:-1].copy()
     return sums
-
-
-def _ends_on_curve(trace: Trace) -> Integers:
-    """When each op ends on the time axis of the profile's curve, as Profile.of has it."""
-    ends = np.maximum(np.round(trace.end_seconds * 1e9).astype(np.int64), 1)
-    return np.maximum.accumulate(ends + np.arange(ends.size))
 
 
 def _between(trace: Trace, persistent: int) -> Integers:

@@ -1,4 +1,4 @@
-"""The engine in virtual time (core.engine): a timeline of what comes from outside, and the native loop between.
+"""The engine in virtual time (core.control.engine): an agenda of what comes from outside, and the native loop between.
 
 Order of events at one nanosecond: ops that end (jobs in the order of submission), copies that end, budget changes,
 arrivals, requests, the policy's wake-up; only then memory is granted and hosts launch, the oldest iteration first.
@@ -7,9 +7,8 @@ arrivals, requests, the policy's wake-up; only then memory is granted and hosts 
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,31 +18,36 @@ from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Need
 from neaptide.core.device import DeviceSpec
-from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT
+from neaptide.core.rules.eviction import Evicted, Holder, choose_beneficiary, choose_return, choose_victim
+from neaptide.core.rules.in_flight import in_flight_cap
+from neaptide.core.rules.work import requests_served
 from neaptide.core.traces.trace import Phase
 from neaptide.core.units import format_bytes
 from neaptide.simulation import library
+from neaptide.simulation.agenda import NEVER, Agenda
 from neaptide.simulation.columns import PlanColumns
 from neaptide.simulation.contention import Contention
 from neaptide.simulation.library import EventKind
 from neaptide.simulation.outcome import MemorySeries
-from neaptide.simulation.timeline import NEVER, Timeline
 
 _UNBOUNDED = 2**62
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Course:
-    """How far a job has come, as the engine must know it to end it."""
+    """How far a job has come."""
 
     job: Job
     number: int
+    plans: tuple[PlanColumns, ...]
     ends: bool  # by itself
     left: int | None  # iterations
     requests_to_come: int
     plan: int = 0
-    waiting: deque[int] = field(default_factory=deque)  # requests, by arrival
-    serving: tuple[int, ...] = ()
+    waiting: int = 0  # requests
+    serving: int = 0
+    cap: int | None = None  # on kernels in flight, as the policy asked
+    admitted: bool = False  # on the device, or coming to it
     over: bool = False
 
 
@@ -74,17 +78,19 @@ class VirtualEngine:
         self._handle: int | None = self._library.neaptide_create(ctypes.byref(setting))
         self._event = library.Event()
         self._event_address = ctypes.addressof(self._event)
-        self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; keeps the arrays alive
+        self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; native plans point into them
         self._courses: dict[str, _Course] = {}
         self._by_number: list[_Course] = []
-        self._timeline = Timeline()
+        self._agenda = Agenda()
         for at_ns, budget in budget_changes:
-            self._timeline.expect(ev.BudgetChanged(at_ns, budget))
+            self._agenda.expect(ev.BudgetChanged(at_ns, budget))
         for job, arrives_ns, requests_ns in arrivals:
             self._add(job, device, len(requests_ns))
-            self._timeline.expect(ev.JobArrived(arrives_ns, job.name))
+            self._agenda.expect(ev.JobArrived(arrives_ns, job.name))
             for at_ns in requests_ns:
-                self._timeline.expect(ev.RequestArrived(at_ns, job.name))
+                self._agenda.expect(ev.RequestArrived(at_ns, job.name))
+        self._present: list[_Course] = []  # jobs that have arrived and have not ended
+        self._evicted: list[_Course] = []  # to be brought back, in order
         self._ending: _Course | None = None
         self._unfinished = sum(course.ends for course in self._by_number)
         self._waits_for_all = self._unfinished > 0
@@ -93,13 +99,15 @@ class VirtualEngine:
         self._held = np.zeros(len(self._by_number), dtype=np.int64)
 
     def _add(self, job: Job, device: DeviceSpec, requests: int) -> None:
-        number = self._library.neaptide_add_job(self._handle, DEFAULT_IN_FLIGHT)
-        for trace in (job.trace, *job.alternatives):
+        number = self._library.neaptide_add_job(self._handle, _UNBOUNDED)
+        traces = (job.trace, *job.alternatives)
+        for trace in traces:
             if id(trace) not in self._columns:
                 self._columns[id(trace)] = PlanColumns.of(trace, device)
             plan = self._columns[id(trace)].native()
             self._library.neaptide_add_plan(self._handle, number, ctypes.byref(plan))
-        course = _Course(job, number, job.iterations is not None or requests > 0, job.iterations, requests)
+        plans = tuple(self._columns[id(trace)] for trace in traces)
+        course = _Course(job, number, plans, job.iterations is not None or requests > 0, job.iterations, requests)
         self._courses[job.name] = course
         self._by_number.append(course)
 
@@ -118,11 +126,15 @@ class VirtualEngine:
             return self._end(self._ending)
         if self._waits_for_all and self._unfinished == 0:
             return None
-        self._timeline.drop_requests(lambda job: self._courses[job].over)
-        limit = min(self._timeline.next_ns, self._until_ns)
+        self._bring_back()
+        self._agenda.drop_requests(lambda job: self._courses[job].over)
+        limit = min(self._agenda.next_ns, self._until_ns)
         self._library.neaptide_advance(self._handle, limit, self._event_address)
+        while self._event.kind == EventKind.STUCK:
+            self._make_room()
+            self._library.neaptide_advance(self._handle, limit, self._event_address)
         if self._event.kind != EventKind.NOTHING:
-            self._timeline.something_happened()
+            self._agenda.something_happened()
             self._now_ns = self._event.at_ns
             return self._told(self._event)
         if limit == NEVER:
@@ -132,7 +144,7 @@ class VirtualEngine:
 
     def carry_out(self, action: act.Action) -> None:
         if isinstance(action, act.WakeAt):
-            self._timeline.wake_at(action.at_ns)
+            self._agenda.wake_at(action.at_ns)
             return
         course = self._courses[action.job]  # type: ignore[attr-defined]
         if course.over or course is self._ending:  # it has done its work and is about to end
@@ -140,6 +152,7 @@ class VirtualEngine:
         number, native, handle = course.number, self._library, self._handle
         match action:
             case act.Admit():
+                course.admitted = True
                 native.neaptide_admit(handle, number, NEVER if action.ceiling_bytes is None else action.ceiling_bytes)
             case act.Start():
                 self._start(course)
@@ -149,12 +162,15 @@ class VirtualEngine:
             case act.SetGate():
                 native.neaptide_set_gate(handle, number, action.open)
             case act.CapInFlight():
-                native.neaptide_cap(handle, number, _UNBOUNDED if action.kernels is None else action.kernels)
+                course.cap = action.kernels
+                self._set_cap(course)
             case act.Suspend():
+                course.admitted = False
                 native.neaptide_suspend(handle, number)
             case act.Resume():
+                course.admitted = True
                 native.neaptide_resume(handle, number)
-            case act.MoveLane():  # lanes are the policy's own affair
+            case act.MoveLane():  # lanes concern only the policy
                 pass
 
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
@@ -166,21 +182,32 @@ class VirtualEngine:
     # --- what happens
 
     def _from_outside(self) -> ev.Event:
-        event = self._timeline.take()
+        event = self._agenda.take()
         if isinstance(event, ev.BudgetChanged):
             self._budgets.pop(0)
             self._library.neaptide_set_budget(self._handle, event.budget_bytes, max(self._budgets))
         elif isinstance(event, ev.RequestArrived):
             course = self._courses[event.job]
             course.requests_to_come -= 1
-            course.waiting.append(event.at_ns)
+            course.waiting += 1
+        elif isinstance(event, ev.JobArrived):
+            self._present.append(self._courses[event.job])
+            self._set_caps()
         return event
+
+    def _set_caps(self) -> None:
+        for course in self._present:
+            self._set_cap(course)
+
+    def _set_cap(self, course: _Course) -> None:
+        cap = in_flight_cap(course.cap, len(self._present))
+        self._library.neaptide_cap(self._handle, course.number, _UNBOUNDED if cap is None else cap)
 
     def _start(self, course: _Course) -> None:
         if course.job.kind is JobKind.INFERENCE:
             trace = (course.job.trace, *course.job.alternatives)[course.plan]
-            served = min(max(trace.batch, 1), len(course.waiting))
-            course.serving = tuple(course.waiting.popleft() for _ in range(served))
+            course.serving = requests_served(course.waiting, trace.batch)
+            course.waiting -= course.serving
         self._library.neaptide_start(self._handle, course.number)
 
     def _told(self, native: library.Event) -> ev.Event:
@@ -200,26 +227,78 @@ class VirtualEngine:
             case EventKind.RESUMED:
                 return ev.JobResumed(at_ns, name)
         assert native.kind == EventKind.FAILED
-        self._unfinished -= course.ends
-        course.over = True
+        self._leave(course)
         needed, limit = format_bytes(native.value), format_bytes(native.limit)
         return ev.JobFailed(at_ns, name, f"out of memory: it needs {needed} and may hold {limit}")
 
     def _iteration_ended(self, course: _Course, at_ns: int, took_ns: int) -> ev.Event:
-        served, course.serving = course.serving, ()
+        served, course.serving = course.serving, 0
         if course.left is not None:
             course.left -= 1
         all_served = bool(served) and not course.waiting and course.requests_to_come == 0
         if course.left == 0 or all_served:
             self._ending = course
-        return ev.IterationEnded(at_ns, course.job.name, took_ns, served)
+        return ev.IterationEnded(at_ns, course.job.name, took_ns)
+
+    def _leave(self, course: _Course) -> None:
+        course.over, course.admitted = True, False
+        self._unfinished -= course.ends
+        self._present.remove(course)
+        self._evicted = [each for each in self._evicted if each is not course]
+        self._set_caps()
 
     def _end(self, course: _Course) -> ev.Event:
         self._ending = None
-        course.over = True
-        self._unfinished -= 1
+        self._leave(course)
         self._library.neaptide_end(self._handle, course.number)
         return ev.JobEnded(self._now_ns, course.job.name)
+
+    # --- evictions
+
+    def _make_room(self) -> None:
+        """Iterations wait for memory, and nothing can happen by itself: move a job to host memory, or give one up."""
+        holders = self._holders()
+        beneficiary = choose_beneficiary(holders)
+        if beneficiary is None:
+            return
+        victim = choose_victim(holders, beneficiary.job)
+        if victim is None:
+            self._library.neaptide_give_up(self._handle, self._courses[beneficiary.job].number)
+            return
+        course = self._courses[victim.job]
+        course.admitted = False
+        self._evicted.append(course)
+        self._library.neaptide_evict(self._handle, course.number)
+
+    def _holders(self) -> list[Holder]:
+        size = len(self._by_number)
+        age, flags = np.empty(size, dtype=np.int64), np.empty((3, size), dtype=np.uint8)
+        self._library.neaptide_holders(self._handle, age.ctypes.data, *(flag.ctypes.data for flag in flags))
+        seen = self.observe(course.job.name for course in self._present)
+        return [
+            Holder(
+                job=course.job.name,
+                held_bytes=seen[course.job.name].held_bytes,
+                age=None if age[course.number] < 0 else int(age[course.number]),
+                waits=bool(flags[1, course.number]),
+                held_by_gate=bool(flags[2, course.number]),
+                can_move=bool(flags[0, course.number]),
+            )
+            for course in self._present
+        ]
+
+    def _bring_back(self) -> None:
+        while self._evicted:
+            # Here needs are known exactly, so an iteration that goes on also ends, whoever returns beside it.
+            evicted = [Evicted(course.job.name, _demand(course), beneficiary_safe=True) for course in self._evicted]
+            admitted = [_demand(course) for course in self._present if course.admitted]
+            chosen = choose_return(evicted, admitted, self._budgets[0])
+            if chosen is None:
+                return
+            course = self._courses[chosen.job]
+            course.admitted = True
+            self._evicted.remove(course)
+            self._library.neaptide_resume(self._handle, course.number)
 
     # --- afterwards
 
@@ -236,11 +315,11 @@ class VirtualEngine:
         return int(self._library.neaptide_over(self._handle))
 
     def memory(self) -> Mapping[str, MemorySeries]:
-        """What each job held."""
+        """The bytes that each job held over time."""
         return {name: self._series(course.number) for name, course in self._courses.items()}
 
     def total(self) -> MemorySeries:
-        """What all held together."""
+        """The bytes that all jobs held together over time."""
         return self._series(-1)
 
     def _series(self, number: int) -> MemorySeries:
@@ -254,6 +333,10 @@ class VirtualEngine:
         if self._handle is not None:
             self._library.neaptide_destroy(self._handle)
             self._handle = None
+
+
+def _demand(course: _Course) -> PlanColumns:
+    return course.plans[course.plan]
 
 
 def costs_of(contention: Contention) -> library.Costs:

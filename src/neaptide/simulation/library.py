@@ -47,6 +47,7 @@ class EventKind(IntEnum):
     SUSPENDED = 5
     RESUMED = 6
     FAILED = 7
+    STUCK = 8
 
 
 class Event(ctypes.Structure):
@@ -98,7 +99,10 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "suspend": (None, (_HANDLE, _INT)),
     "resume": (None, (_HANDLE, _INT)),
     "end": (None, (_HANDLE, _INT)),
+    "evict": (None, (_HANDLE, _INT)),
+    "give_up": (_INT, (_HANDLE, _INT)),
     "observe": (None, (_HANDLE, _POINTER, _POINTER)),
+    "holders": (None, (_HANDLE, _POINTER, _POINTER, _POINTER, _POINTER)),
     "op_events": (_LONG, (_HANDLE,)),
     "peak": (_LONG, (_HANDLE,)),
     "over": (_LONG, (_HANDLE,)),

@@ -57,16 +57,6 @@ def poisson(per_second: float, seed: int, *, start_ns: int = 0) -> Iterator[int]
         yield round(at * 1e9)
 
 
-def poisson_requests(per_second: float, seconds: float, seed: int, *, start_ns: int = 0) -> tuple[int, ...]:
-    """The times of requests that come at random for so many seconds (open loop: they wait for nobody)."""
-    found: list[int] = []
-    for at_ns in poisson(per_second, seed, start_ns=start_ns):
-        if at_ns >= start_ns + seconds * 1e9:
-            return tuple(found)
-        found.append(at_ns)
-    raise AssertionError("the times do not end")
-
-
 def regular_requests(per_second: float, seconds: float, *, start_ns: int = 0) -> tuple[int, ...]:
     """The times of requests that come at equal distances for so many seconds, the first at once."""
     _check_rate(per_second)

@@ -13,7 +13,7 @@ from neaptide.core.control.view import View
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Trace
 from neaptide.simulation import Outcome, Submission, simulate
-from neaptide.simulation import timeline as timeline_module
+from neaptide.simulation import agenda as agenda_module
 from simple_policies import Everything, Malicious, Told
 from tides import MIB, tide
 
@@ -62,7 +62,7 @@ def test_it_ends_when_nothing_can_happen_any_more() -> None:
 
 
 def test_a_policy_that_only_wants_to_be_woken_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_module, "_IDLE_WAKES", 50)
+    monkeypatch.setattr(agenda_module, "_IDLE_WAKES", 50)
 
     def tell(view: View) -> list[Action]:
         return [WakeAt(view.now_ns + 1)]

@@ -55,17 +55,19 @@ class Evicted:
 
     job: str
     demand: Demand
-    beneficiary_done: bool  # the iteration for which it was moved has ended, or cannot end now: its job left the device
+    # The iteration for which it was moved has ended, has left the device, or cannot need more than is expected of it.
+    # Where needs are only expected, the job would take the memory again that turned out to be missing.
+    beneficiary_safe: bool
 
 
 def choose_return(evicted: Iterable[Evicted], admitted: Iterable[Demand], budget_bytes: int) -> Evicted | None:
     """The evicted job to move back now; None when none may return. Ask again after each return.
 
-    A job returns when its beneficiary is done and the admission rule holds with it among the admitted jobs. The first
+    A job returns when its beneficiary is safe and the admission rule holds with it among the admitted jobs. The first
     evicted returns first. A job that does not fit does not hold up the ones after it.
     """
     inside = list(admitted)
     for each in evicted:
-        if each.beneficiary_done and spare_bytes([*inside, each.demand], budget_bytes) >= 0:
+        if each.beneficiary_safe and spare_bytes([*inside, each.demand], budget_bytes) >= 0:
             return each
     return None

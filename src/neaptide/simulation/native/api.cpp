@@ -31,6 +31,8 @@ void neaptide_cap(Engine* engine, int job, int64_t in_flight) { engine->cap(job,
 void neaptide_suspend(Engine* engine, int job) { engine->suspend(job); }
 void neaptide_resume(Engine* engine, int job) { engine->resume(job); }
 void neaptide_end(Engine* engine, int job) { engine->end(job); }
+void neaptide_evict(Engine* engine, int job) { engine->evict(job); }
+int neaptide_give_up(Engine* engine, int job) { return engine->give_up(job) ? 1 : 0; }
 
 // Writes the position and the held bytes of every job.
 void neaptide_observe(const Engine* engine, int64_t* positions, int64_t* held) {
@@ -38,6 +40,20 @@ void neaptide_observe(const Engine* engine, int64_t* positions, int64_t* held) {
     positions[job] = engine->position(static_cast<int>(job));
     held[job] = engine->held(static_cast<int>(job));
   }
+}
+
+// What the choice of a job to evict depends on: the place of every job among the running iterations, oldest first, or
+// -1, and whether its bytes are all on the device, whether it waits for memory, and whether a gate holds it back.
+void neaptide_holders(const Engine* engine, int64_t* age, uint8_t* resident, uint8_t* waits, uint8_t* gated) {
+  for (size_t id = 0; id < engine->size(); ++id) {
+    const neaptide::Job& job = engine->job(static_cast<int>(id));
+    age[id] = -1;
+    resident[id] = job.place == neaptide::Place::kResident;
+    waits[id] = job.waits_for_memory;
+    gated[id] = job.held_by_gate;
+  }
+  int64_t place = 0;
+  for (const int id : engine->running()) age[id] = place++;
 }
 
 int64_t neaptide_op_events(const Engine* engine) { return engine->op_events(); }

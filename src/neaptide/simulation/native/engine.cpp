@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../core/rules/in_flight.h"
+
 namespace neaptide {
 namespace {
 
@@ -15,8 +17,9 @@ Event Engine::advance(int64_t limit_ns) {
     if (rates_old_) update_rates();
     const Next next = find_next();
     if (next.kind == Kind::kNone) {
-      if (all_wait() && make_way()) continue;
-      break;
+      if (stuck_told_ || !someone_waits()) break;
+      stuck_told_ = true;
+      return Event{now_, 0, 0, kStuck, -1};
     }
     // What the caller has for this time goes before grants and launches.
     const bool before = next.kind != Kind::kGrant && next.kind != Kind::kLaunch;
@@ -40,7 +43,7 @@ Engine::Next Engine::find_next() const {
   }
   if (!out_.empty() && out_.front().ends_at < next.at_ns) next = {out_.front().ends_at, Kind::kCopyOut, -1};
   if (!in_.empty() && in_.front().ends_at < next.at_ns) next = {in_.front().ends_at, Kind::kCopyIn, -1};
-  const bool asked = waiting_ > 0 || !entering_.empty() || !evicted_.empty();
+  const bool asked = waiting_ > 0 || !entering_.empty();
   if (grant_due_ && asked && now_ < next.at_ns) next = {now_, Kind::kGrant, -1};
   for (const int job : running_) {
     if (launch_at_[job] < next.at_ns) next = {launch_at_[job], Kind::kLaunch, job};
@@ -49,6 +52,7 @@ Engine::Next Engine::find_next() const {
 }
 
 void Engine::handle(const Next& next) {
+  stuck_told_ = false;
   switch (next.kind) {
     case Kind::kOp:
       return end_op(next.job);
@@ -190,7 +194,7 @@ void Engine::launch(int id) {
   const Plan& plan = job.now();
   const int64_t op = job.launched;
   launch_at_[id] = kNever;
-  if (job.launched - job.done > job.in_flight) {
+  if (!may_launch(job.launched - job.done, job.in_flight)) {
     job.waits_for_slot = true;
     return;
   }

@@ -27,6 +27,7 @@ enum EventKind : int32_t {
   kSuspended,
   kResumed,
   kFailed,
+  kStuck,  // iterations wait for memory, and nothing can happen by itself: the caller evicts a job or gives one up
 };
 
 struct Event {
@@ -65,6 +66,11 @@ class Engine {
   void resume(int job);
   void end(int job);
 
+  // After kStuck. evict() moves a job to host memory; resume() brings it back. give_up() fails a job that needs more
+  // than the budget will ever be, and says whether it did.
+  void evict(int job);
+  bool give_up(int job);
+
   int64_t now_ns() const { return now_; }
   int64_t position(int job) const;
   int64_t held(int job) const { return jobs_[job].held(); }
@@ -73,6 +79,8 @@ class Engine {
   int64_t over() const { return over_; }
   Series& series(int job) { return job < 0 ? series_ : jobs_[job].series; }
   size_t size() const { return jobs_.size(); }
+  const Job& job(int job) const { return jobs_[job]; }
+  const std::vector<int>& running() const { return running_; }
 
  private:
   struct Copy {
@@ -103,15 +111,13 @@ class Engine {
   // memory.cpp: who may hold what
   void hold(Job& job, int64_t persistent, int64_t ephemeral);
   bool may_take(int job, int64_t bytes, int64_t reserved) const;
-  bool has_room_for(int job) const;
   int64_t reserved(int except) const;
   void grant_all();
   void enter(int job);
   void wait_for_memory(int job);
   void set_waits(Job& job, bool waits);
   void tell_stall(int job);
-  bool all_wait() const;
-  bool make_way();
+  bool someone_waits() const;
   void fail(int job, int64_t needed, int64_t limit);
 
   // moves.cpp: suspension, eviction, return
@@ -134,12 +140,12 @@ class Engine {
   std::vector<int> running_;                    // inside an iteration and not away, oldest first
   std::vector<int> on_device_;                  // with an op that runs, in the order of submission
   std::vector<int> entering_;                   // wait for the bytes with which they come in, in order
-  std::vector<int> evicted_;                    // to be called back, in order
   std::deque<Copy> out_, in_;                   // the first of each is being copied
   std::deque<Event> told_;
   int waiting_ = 0;  // iterations that wait for memory
   bool rates_old_ = false;
   bool grant_due_ = false;
+  bool stuck_told_ = false;  // and nothing was handled since
   int64_t total_ = 0;              // held by all
   int64_t running_ephemeral_ = 0;  // held by iterations that run
   int64_t peak_ = 0, over_ = 0;

@@ -3,10 +3,9 @@
 // An iteration returns its ephemeral bytes and keeps the persistent ones. A job that comes in waits in entering_, which
 // reserves its persistent bytes. It rejoins running_ as the youngest when it comes back inside an iteration.
 //
-// The rule's conditions can break when the budget falls, while bytes are still on their way out, or when a gate stays closed.
-// Copies end by themselves. If then nothing at all can happen and someone waits for memory, make_way() sends jobs away:
-// those that a gate holds back, then the youngest iterations, then jobs between iterations, until only the oldest is
-// left; if even alone it needs more than the budget will ever be, it fails. Each step leaves less that can wait.
+// The rule's conditions can break when the budget falls, while bytes are still on their way out, or when a gate stays
+// closed. Copies end by themselves. If then iterations wait and nothing can happen, the caller is told (kStuck), and
+// evicts one job after another (core/rules/eviction.py) until the iterations go on, or gives up one that can never.
 #include <algorithm>
 
 #include "../../core/rules/memory_grant.h"
@@ -48,19 +47,6 @@ bool Engine::may_take(int id, int64_t bytes, int64_t reserved) const {
   return decide_grant({bytes, jobs_[id].runs, reserved}, older, total_, setting_.budget) == Grant::granted;
 }
 
-// The ledger's rule, for a job that the engine itself brings back.
-bool Engine::has_room_for(int id) const {
-  int64_t persistent = 0, ephemeral = 0;
-  for (size_t other = 0; other < jobs_.size(); ++other) {
-    const Job& job = jobs_[other];
-    const bool in = job.place == Place::kWaiting || job.place == Place::kEntering || job.place == Place::kResident;
-    if (!in && static_cast<int>(other) != id) continue;
-    persistent += job.now().persistent;
-    ephemeral = std::max(ephemeral, job.now().still_peak[0]);
-  }
-  return setting_.oversubscribes || persistent + ephemeral <= setting_.budget;
-}
-
 void Engine::grant_all() {
   grant_due_ = false;
   const std::vector<int> by_age = running_;
@@ -71,12 +57,6 @@ void Engine::grant_all() {
   const std::vector<int> between = entering_;
   for (const int id : between) {
     if (!jobs_[id].iterating) enter(id);
-  }
-  const std::vector<int> evicted = evicted_;
-  for (const int id : evicted) {
-    if (jobs_[id].place != Place::kAway || !has_room_for(id)) continue;
-    evicted_.erase(std::find(evicted_.begin(), evicted_.end(), id));
-    call_back(id);
   }
 }
 
@@ -114,36 +94,22 @@ void Engine::tell_stall(int id) {
   tell(kStalled, id);
 }
 
-// Asked when nothing can happen by itself any more: whether that is for want of memory.
-bool Engine::all_wait() const {
+bool Engine::someone_waits() const {
   return std::any_of(running_.begin(), running_.end(), [&](int id) { return jobs_[id].waits_for_memory; });
 }
 
-bool Engine::make_way() {
-  const auto resident = [&](int id) { return jobs_[id].place == Place::kResident && jobs_[id].held() > 0; };
-  int victim = -1;
-  for (const int id : running_) {
-    if (jobs_[id].held_by_gate && resident(id)) victim = id;
-  }
-  for (size_t i = 1; victim < 0 && i < running_.size(); ++i) {
-    const int id = running_[running_.size() - i];
-    if (resident(id)) victim = id;
-  }
-  for (int id = static_cast<int>(jobs_.size()) - 1; victim < 0 && id >= 0; --id) {
-    if (!jobs_[id].iterating && resident(id)) victim = id;
-  }
-  if (victim >= 0) {
-    jobs_[victim].evicted = true;
-    tell(kEvicted, victim);
-    leave(victim);
-    return true;
-  }
-  const int oldest = running_.front();
-  const Job& job = jobs_[oldest];
+void Engine::evict(int id) {
+  jobs_[id].evicted = true;
+  tell(kEvicted, id);
+  leave(id);
+}
+
+bool Engine::give_up(int id) {
+  const Job& job = jobs_[id];
   const int64_t level = job.place == Place::kResident ? job.now().level[job.launched] : returning_ephemeral(job);
   const int64_t needed = job.now().persistent + level;
-  if (needed <= setting_.highest_budget) return false;  // until the budget rises
-  fail(oldest, needed, setting_.budget);
+  if (needed <= setting_.highest_budget) return false;  // it waits until the budget rises
+  fail(id, needed, setting_.budget);
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../core/rules/in_flight.h"
 #include "engine.h"
 
 namespace neaptide {
@@ -71,7 +72,7 @@ void Engine::set_gate(int id, bool open) {
 void Engine::cap(int id, int64_t in_flight) {
   Job& job = jobs_[id];
   job.in_flight = in_flight;
-  if (job.waits_for_slot && job.launched - job.done <= in_flight) {
+  if (job.waits_for_slot && may_launch(job.launched - job.done, in_flight)) {
     job.waits_for_slot = false;
     launch_at_[id] = now_;
   }
@@ -188,12 +189,7 @@ void Engine::left(int id) {
   Job& job = jobs_[id];
   hold(job, 0, 0);
   job.place = Place::kAway;
-  if (job.evicted) {
-    evicted_.push_back(id);
-    grant_due_ = true;
-    return;
-  }
-  tell(kSuspended, id);
+  if (!job.evicted) tell(kSuspended, id);
   if (job.called_back) call_back(id);
 }
 
@@ -234,7 +230,6 @@ void Engine::forget(int id) {
   job.over = true;
   job.place = Place::kOutside;
   entering_.erase(std::remove(entering_.begin(), entering_.end(), id), entering_.end());
-  evicted_.erase(std::remove(evicted_.begin(), evicted_.end(), id), evicted_.end());
   hold(job, 0, 0);
 }
 

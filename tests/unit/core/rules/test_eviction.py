@@ -46,9 +46,9 @@ def test_neither_the_beneficiary_nor_a_job_that_cannot_move_or_holds_nothing_lea
     assert victim(OLDEST, Holder("moving", 5, age=3, can_move=False), Holder("empty", 0, age=4)) is None
 
 
-def test_an_evicted_job_returns_when_its_beneficiary_is_done_and_it_fits() -> None:
-    def returns(done: bool, admitted: int) -> bool:
-        return choose_return([Evicted("a", Bytes(4, 3), done)], [Bytes(admitted)], 10) is not None
+def test_an_evicted_job_returns_when_its_beneficiary_is_safe_and_it_fits() -> None:
+    def returns(safe: bool, admitted: int) -> bool:
+        return choose_return([Evicted("a", Bytes(4, 3), safe)], [Bytes(admitted)], 10) is not None
 
     assert returns(True, 3)
     assert not returns(False, 3)

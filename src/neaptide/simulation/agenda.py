@@ -1,4 +1,4 @@
-"""What comes to the engine from outside, in order: by time, then by kind, then as it was given."""
+"""What reaches the engine from outside, ordered by time, then by kind, then as it was given."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from neaptide.core.control import events as ev
 NEVER = 2**63 - 1
 # The order of kinds at one time.
 _ORDER: dict[type[ev.Event], int] = {ev.BudgetChanged: 0, ev.JobArrived: 1, ev.RequestArrived: 2, ev.Woken: 3}
-# A policy that is woken so often while nothing else happens will never do anything.
+# Wake-ups in a row while nothing else happens, after which the policy is taken to be stuck.
 _IDLE_WAKES = 100_000
 
 
-class Timeline:
+class Agenda:
     """Budget changes, arrivals, requests, and the policy's wake-up, of which there is one at a time."""
 
     def __init__(self) -> None:
@@ -31,22 +31,22 @@ class Timeline:
         self._wake_ns = at_ns
 
     def something_happened(self) -> None:
-        """Something else than what comes from here."""
+        """Take note of an event that did not come from here."""
         self._idle_wakes = 0
 
     def drop_requests(self, unwanted: Callable[[str], bool]) -> None:
-        """Forget requests that come next for jobs that are over."""
+        """Drop the next requests as long as they are for jobs that have ended."""
         while self._heap and isinstance(event := self._heap[0][3], ev.RequestArrived) and unwanted(event.job):
             heapq.heappop(self._heap)
 
     @property
     def next_ns(self) -> int:
-        """When something comes next. Changes nothing."""
+        """The time of the next entry. Changes nothing."""
         first = self._heap[0][0] if self._heap else NEVER
         return first if self._wake_ns is None else min(first, self._wake_ns)
 
     def take(self) -> ev.Event:
-        """What comes next."""
+        """Remove and return the next entry."""
         at_ns = self.next_ns
         if self._heap and self._heap[0][0] == at_ns:
             self._idle_wakes = 0
