@@ -170,11 +170,11 @@ def test_a_gap_that_ends_at_the_number_of_ops_releases_the_tensor_for_good() -> 
     [
         (Gap(tensor=3, after=1, before=4, back=Return.SWAP), "tensor 3 is none of the 3 tensors"),
         (Gap(tensor=0, after=4, before=4, back=Return.SWAP), "has no gap there"),
-        (Gap(tensor=2, after=1, before=3, back=Return.SWAP), "is let go before it is there"),
+        (Gap(tensor=2, after=1, before=3, back=Return.SWAP), "is released before it is made"),
         (Gap(tensor=0, after=1, before=5, back=Return.SWAP, fetch=1), "is fetched outside its gap"),
         (Gap(tensor=0, after=1, before=5, back=Return.SWAP, gone=1), "is waited for outside its gap"),
         (Gap(tensor=0, after=1, before=5, back=Return.DECODE), "comes back by decode with codec None"),
-        (Gap(tensor=0, after=1, before=6, back=Return.SWAP), "cannot be let go for good"),
+        (Gap(tensor=0, after=1, before=6, back=Return.SWAP), "cannot be released for good"),
     ],
 )
 def test_impossible_gaps_are_refused(gap: Gap, why: str) -> None:

@@ -99,7 +99,7 @@ class GapTable:
         _refuse(self, (self.tensor < 0) | (self.tensor >= m), f"is none of the {m} tensors")
         _refuse(self, (self.after >= self.before) | (self.before > n), f"has no gap there: there are {n} ops")
         born, died = trace.tensors.born[self.tensor], trace.tensors.died[self.tensor]
-        _refuse(self, (self.after < born) | (self.after < 0), "is let go before it is there")
+        _refuse(self, (self.after < born) | (self.after < 0), "is released before it is made")
         _refuse(
             self,
             (self.fetch >= 0) & ((self.fetch <= self.after) | (self.fetch > self.before)),
@@ -111,12 +111,14 @@ class GapTable:
             "is waited for outside its gap",
         )
         _refuse(
-            self, self.dropped & ((died == n) | ~self.recompute), "cannot be let go for good: it outlives the iteration"
+            self,
+            self.dropped & ((died == n) | ~self.recompute),
+            "cannot be released for good: it outlives the iteration",
         )
-        _refuse(self, self.first & ~self.recompute & (self.after > died), "is gone before it can be copied")
+        _refuse(self, self.first & ~self.recompute & (self.after > died), "has died before it can be copied")
         inner = ~self.first
         previous = np.roll(self.before, 1)
-        _refuse(self, inner & (self.after < previous - 1), "is let go again before it is back")
+        _refuse(self, inner & (self.after < previous - 1), "is released again before it is back")
 
 
 def _refuse(gaps: GapTable, wrong: Flags, why: str) -> None:

@@ -11,7 +11,7 @@ from neaptide.planning.plan import CannotFitError, Gap, Plan
 from neaptide.planning.search.prefetch import prefetch_into_room
 from neaptide.planning.search.waits import add_waits
 
-# Gives the gaps for a target in bytes, then alternatives to fall back on. Their peaks may miss the target either way.
+# Gives the gaps for a target in bytes, then alternatives to fall back on. Their peaks may be above or below the target.
 Make = Callable[[int], Iterable[Sequence[Gap]]]
 
 _TRIES, _TRIES_IF_FOUND = 12, 3
@@ -27,9 +27,7 @@ def plan_within_budget(planner: str, scheduler: Scheduler, budget_bytes: int, ma
         return Plan(planner=planner)
     target, lowest = budget_bytes, scheduler.trace.peak_bytes
     found: list[tuple[float, Plan]] = []
-    bound = min(
-        lower_bound(scheduler.trace), budget_bytes
-    )  # the target of the last try, which shows the planner's lowest peak
+    bound = min(lower_bound(scheduler.trace), budget_bytes)  # the last try aims here, to show the lowest peak
     for tried in range(_TRIES):
         peaks = []
         for gaps in make(target):

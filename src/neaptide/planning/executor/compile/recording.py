@@ -6,6 +6,7 @@ its storage. The recorder of an iteration fills this in. Nothing here keeps a to
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,3 +98,11 @@ class Recording:
     op_of_moment: tuple[int, ...]  # the op that follows each moment
     only_saved_from: Mapping[int, int]  # by saved tensor: the moment from which only autograd holds it
     persistent: Mapping[int, str] = field(default_factory=dict)  # by tensor: the name of a parameter or buffer
+
+    def first_moment(self, op: int) -> int:
+        """The first moment at which all ops before `op` have been launched."""
+        return bisect_left(self.op_of_moment, op)
+
+    def last_moment(self, op: int) -> int:
+        """The last moment at which op `op` has not been launched yet."""
+        return bisect_right(self.op_of_moment, op) - 1
