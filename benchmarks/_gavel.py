@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from benchmarks import _gavel_networks as networks
 
-from neaptide.capture import estimated
+import neaptide
 from neaptide.core.control.actions import Action, Admit, CapInFlight, Start
 from neaptide.core.control.events import IterationEnded
 from neaptide.core.control.job import Job
@@ -101,7 +101,7 @@ def estimate(job: str) -> Trace:
     cache, wanted = TraceCache(V100), TraceKey(f"gavel-{network}-{source[:8]}", batch, "paper", inference=False)
     trace = cache.get(wanted)
     if trace is None:
-        trace = estimated(lambda: networks.BUILDERS[network](batch), V100, name=job, batch=batch)
+        trace = neaptide.estimate(lambda: networks.BUILDERS[network](batch), V100, name=job, batch=batch)
         cache.put(wanted, trace)
     return trace
 

@@ -9,8 +9,7 @@ from time import perf_counter
 
 import torch
 
-from neaptide import models
-from neaptide.capture import estimated, measured
+from neaptide import estimate, measure, models
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.core.device import find_device
@@ -56,11 +55,11 @@ def _recording(name: str) -> Iterator[Figure]:
         kernels = recorder.clock
     yield Figure(f"{name} tiny: recorded step against a plain one", median(recorded) / median(plain), "x")
     yield Figure(f"{name} tiny: ops recorded", kernels / median(recorded), "ops/s")
-    yield Figure(f"{name} tiny: whole capture, times included", _once(lambda: measured(step)), "s")
+    yield Figure(f"{name} tiny: whole capture, times included", _once(lambda: measure(step)), "s")
 
 
 def _estimate(name: str) -> Trace:
-    return estimated(lambda: models.build(name).step, DEVICE, name=name)
+    return estimate(lambda: models.build(name).step, DEVICE, name=name)
 
 
 def _arithmetic(traces: list[Trace]) -> Iterator[Figure]:

@@ -17,8 +17,7 @@ import numpy as np
 from benchmarks import _gavel as gavel
 from matplotlib.figure import Figure as Drawing
 
-from neaptide import models
-from neaptide.capture import estimated
+from neaptide import estimate, models
 from neaptide.core.traces.columns import Flags, Floats
 from neaptide.core.traces.trace import LIGHT_FILL, Trace
 from neaptide.reporting.figures.files import STYLE
@@ -110,7 +109,7 @@ def _kernels(path: Path, network: str, batch: int) -> Iterator[Figure]:
     bound = np.array([int(kernel["Profile"]) for kernel in kernels])  # 1 compute, 0 memory, -1 unknown
     waves = seconds / np.ceil(np.maximum(sms, 1) / gavel.V100.sms)
     full = sms >= gavel.V100.sms
-    trace = estimated(lambda: models.build(network, batch).step, gavel.V100)
+    trace = estimate(lambda: models.build(network, batch).step, gavel.V100)
     compute, bandwidth, fill = demands_of(trace, gavel.V100)
     own = trace.ops.seconds
     name = f"{network}, batch {batch}"

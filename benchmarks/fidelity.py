@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from neaptide import models
-from neaptide.capture import estimated
+from neaptide import estimate, models
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.reporting.terminal.bench import Figure
@@ -52,6 +51,4 @@ def figures() -> Iterator[Figure]:
 
 
 def _estimate(network: str, batch: int, training: bool) -> Trace:
-    return estimated(
-        lambda: models.build(network, batch).step if training else models.build(network, batch).infer, V100
-    )
+    return estimate(lambda: models.build(network, batch).step if training else models.build(network, batch).infer, V100)

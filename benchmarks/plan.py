@@ -98,12 +98,12 @@ def _run(*arguments: object) -> dict[str, Any]:
 
 
 def _planner_seconds(name: str, batch: int) -> float:
-    from neaptide.capture import estimated
+    from neaptide import estimate
     from neaptide.models import build
     from neaptide.planning.planners import PLANNERS
 
     device = find_device("V100")
-    trace = estimated(lambda: build(name, batch).step, device, name=name, batch=batch)
+    trace = estimate(lambda: build(name, batch).step, device, name=name, batch=batch)
     started = perf_counter()
     PLANNERS.make("best")(trace, trace.persistent_bytes + trace.ephemeral_bytes // 2, device)
     return perf_counter() - started

@@ -1,15 +1,13 @@
-"""A policy of one's own: all jobs at once, as processes share a GPU for which nobody plans.
+"""A policy in a file: it starts all jobs at once, as processes share a GPU when nothing plans for them.
 
-With `--wait 0s` a job that finds no memory fails at once, as it does there:
+With `--wait 0s` a job that finds no free memory fails at once, as on such a GPU:
 
 neaptide run examples/jobs.toml --policy examples/all_at_once.py --wait 0s
 """
 
 from collections.abc import Sequence
 
-from neaptide.core.control.actions import Action, Admit, Start
-from neaptide.core.control.policy import Policy
-from neaptide.core.control.view import View
+from neaptide.policy import Action, Admit, Policy, Start, View
 
 
 class AllAtOnce(Policy):

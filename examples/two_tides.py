@@ -15,7 +15,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from neaptide.capture.files import load
+from neaptide.capture.files import load_trace
 from neaptide.core.traces.curve import MemoryCurve, total
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import GIB, format_bytes, format_seconds, parse_bytes
@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=Path("two-tides.png"))
     chosen = parser.parse_args()
 
-    traces: list[Trace] = [load(path) for path in chosen.traces]
+    traces: list[Trace] = [load_trace(path) for path in chosen.traces]
     persistent = [trace.persistent_bytes for trace in traces]
     tides = [trace.curve().lower(stays).coarsen(256) for trace, stays in zip(traces, persistent, strict=True)]
     budget = chosen.budget or int(0.65 * sum(trace.peak_bytes for trace in traces))

@@ -1,29 +1,29 @@
-"""Policies that tests of engines use: one that starts everything, one that does as it is told, and a malicious one."""
+"""Policies for tests of engines: one that starts everything, one that follows a function, and a malicious one."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
 
-from neaptide.core.control.actions import (
+from neaptide.policy import (
     Action,
     Admit,
     CapInFlight,
+    JobState,
     MoveLane,
+    Policy,
     Resume,
     SetGate,
     SetPlan,
     Start,
     Suspend,
+    View,
     WakeAt,
 )
-from neaptide.core.control.job import JobState
-from neaptide.core.control.policy import Policy
-from neaptide.core.control.view import View
 
 
 class Everything(Policy):
-    """Admits what comes and starts what can be started."""
+    """Admits every job that arrives and starts every job that can start."""
 
     name = "everything"
 
@@ -33,14 +33,14 @@ class Everything(Policy):
 
 
 class Paging(Everything):
-    """The same with more memory than there is."""
+    """The same, but it gives out more memory than there is."""
 
     name = "paging"
     oversubscribes = True
 
 
 class SendsIdleAway(Everything):
-    """Keeps jobs on the device only while there are requests for them."""
+    """Keeps a job on the device only while requests wait for it."""
 
     name = "sends-idle-away"
 
@@ -51,7 +51,7 @@ class SendsIdleAway(Everything):
 
 
 class Told(Everything):
-    """Starts everything after what a function of the view says."""
+    """Takes the actions that a function of the view returns, and then starts everything."""
 
     name = "told"
 
@@ -64,7 +64,7 @@ class Told(Everything):
 
 
 class Malicious(Policy):
-    """Does anything at any time, but leaves no job away or behind a gate for ever. Remembers only its random state."""
+    """Takes random actions, but leaves no job suspended or behind a gate for ever. Keeps only its random state."""
 
     name = "malicious"
 

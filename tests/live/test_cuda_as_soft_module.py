@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from cuda_name import cuda_is_soft
-from neaptide.capture.measured import measured
+from neaptide.capture.measured import measure
 from neaptide.devices.soft import as_cuda as cuda_as_soft
 from neaptide.fitting.link import spec_of
 
@@ -105,9 +105,9 @@ class TestTheModule:
         def step() -> None:
             model(x).sum().backward()
 
-        as_cuda = measured(step, device="cuda", timed=1)
+        as_cuda = measure(step, device="cuda", timed=1)
         cuda_as_soft.uninstall()
-        as_soft = measured(step, device="soft", timed=1)
+        as_soft = measure(step, device="soft", timed=1)
         assert list(as_cuda.ops.name) == list(as_soft.ops.name)
         assert sorted(as_cuda.tensors.bytes) == sorted(as_soft.tensors.bytes)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from neaptide.capture import measured
-from neaptide.capture.costing.device_times import LONGEST_GAP_NS, Aside, KernelRun, times_from
+from neaptide import measure
 from neaptide.capture.script import profile_script
+from neaptide.capture.timing.device_times import LONGEST_GAP_NS, Aside, KernelRun, times_from
 from neaptide.models import build
 
 
@@ -20,7 +20,7 @@ from neaptide.models import build
 )
 def test_a_measured_trace_has_the_bytes_that_the_device_moved(name: str) -> None:
     work = build(name, batch=2, scale="tiny", device="soft")
-    trace = measured(work.step, device="soft")
+    trace = measure(work.step, device="soft")
     gc.collect()
     with torch.soft.log_kernels():
         work.step()
@@ -40,7 +40,7 @@ def test_a_measured_trace_has_the_devices_times_and_widths() -> None:
         value.exp_()
         torch.ones(4, device="soft").add_(1)
 
-    trace = measured(step, device="soft")
+    trace = measure(step, device="soft")
     assert trace.asynchronous
     assert list(trace.ops.name) == ["aten::exp_", "aten::ones", "aten::add_"]
     assert trace.ops.seconds[0] > trace.ops.seconds[2] > 0

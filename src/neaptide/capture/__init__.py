@@ -1,7 +1,7 @@
-"""From a model or a step function to a trace: `measured` runs it, `estimated` does not."""
+"""From a model, a step function or a script to the trace of one iteration.
 
-from neaptide.capture.estimated import estimated
-from neaptide.capture.measured import measured
-from neaptide.capture.session import CaptureError
-
-__all__ = ["CaptureError", "estimated", "measured"]
+`measured` runs a step, `estimated` only computes with shapes, `script` runs a whole program, and `boundaries` finds the
+iterations of a running program. `recording/` logs ops and tensors, `timing/` gives ops their times, `session` leads one
+capture through its iterations, and `files` writes traces to disk. All but `files` needs torch. fitting, live, scenarios
+and cli import this room; it imports core and devices.
+"""

@@ -15,12 +15,12 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from neaptide.capture.costing.cost import roofline_seconds
-from neaptide.capture.costing.rnn_workspace import rnn_workspace_bytes
 from neaptide.capture.recording.cutting import Times, Where
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.recording.log import Log
 from neaptide.capture.session import CaptureError, Session
+from neaptide.capture.timing.cost import roofline_seconds
+from neaptide.capture.timing.rnn_workspace import rnn_workspace_bytes
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 
@@ -35,7 +35,7 @@ aten = torch.ops.aten
 _REDUCED_IN_PLACE = {aten.mse_loss, aten.smooth_l1_loss, aten.binary_cross_entropy, aten.soft_margin_loss}
 
 
-def estimated(
+def estimate(
     build: Callable[[], Step],
     device: DeviceSpec,
     *,

@@ -12,7 +12,7 @@ from neaptide.capture.session import Session
 from neaptide.core.traces.trace import Trace
 
 
-def measured(
+def measure(
     step: Callable[[], object],
     iterations: int = 1,
     *,

@@ -17,8 +17,6 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from neaptide.capture.costing.device_times import Aside, KernelRun, logged, times_from
-from neaptide.capture.costing.timing import Events, Span, match, profiled
 from neaptide.capture.recording.accumulation import undo_copies
 from neaptide.capture.recording.cutting import (
     Times,
@@ -31,6 +29,8 @@ from neaptide.capture.recording.cutting import (
 )
 from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
+from neaptide.capture.timing.device_times import Aside, KernelRun, logged, times_from
+from neaptide.capture.timing.timing import Events, Span, match, profiled
 from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.trace import Trace
 from neaptide.devices.interface import LocalDevice

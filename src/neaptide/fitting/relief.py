@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from neaptide.capture.costing.device_times import Aside
+from neaptide.capture.timing.device_times import Aside
 from neaptide.planning.executor.compile.recording import View
 from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.record import Record

@@ -1,4 +1,8 @@
-"""Many jobs on one device: the papers' policies and our own, by name."""
+"""Many jobs on one device: the papers' policies and our own, one file each, by name.
+
+`parts/` holds rules that several policies share; `files` loads a policy from a user's file. This room imports only
+core. The daemon, scenarios, reproductions and cli find policies here; policy authors use `neaptide.policy`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""AntMan (OSDI'20): one guaranteed job runs as if alone; opportunistic ones have what it leaves, and give way to it."""
+"""AntMan (OSDI'20): a guaranteed job runs as if it were alone; opportunistic jobs use only what it leaves free.
+
+The paper slows opportunistic jobs down by delaying their kernels and moves their memory to the host. Here a gate holds
+their heavy ops, and they are suspended between iterations.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,11 @@ from neaptide.policies.parts.precedence import Precedence, in_turn
 
 @dataclass(frozen=True)
 class AntMan(Policy):
-    """The guaranteed job is the one with the highest priority, of equals the oldest; its whole peak is kept for it.
+    """The guaranteed job is the one with the highest priority, of equals the oldest. Its whole peak is reserved.
 
-    The others run beside it in what memory is left; who has no place there goes to host memory at the end of its
-    iteration. Their heavy ops wait, and they start no iteration, while the guaranteed job is slower than `bound` times
-    its time alone, over all its iterations so far: on average it is never slower for long.
+    The other jobs run beside it in the remaining memory; a job that has no place there is suspended at the end of its
+    iteration. While the guaranteed job's iterations have so far taken more than `bound` times their time alone, the
+    other jobs' heavy ops wait and they start no iteration.
     """
 
     name = "antman"
@@ -32,7 +36,7 @@ class AntMan(Policy):
         guaranteed = ranks[0]
         order = Precedence(view, ranks[:1], ranks[1:])
         held = self._slowed(guaranteed, view.now_ns)
-        # Not of the guaranteed job, nor of one that has no place beside it and shall soon end its iteration.
+        # No gate for the guaranteed job, nor for a job without a place beside it, which is to end its iteration soon.
         gates = {job.name: not held or job not in order.kept for job in ranks}
         actions: list[Action] = [
             *(SetGate(job.name, gates[job.name]) for job in ranks if job.admitted and job.gate_open != gates[job.name]),
@@ -42,7 +46,7 @@ class AntMan(Policy):
         return actions if held else actions + [Start(job.name) for job in order.beside]
 
     def _slowed(self, guaranteed: JobView, now_ns: int) -> bool:
-        """Whether it has the device, or wants it, and has fallen behind."""
+        """Whether the guaranteed job runs, or could, and has fallen behind."""
         took_ns, alone_ns = guaranteed.busy_ns, guaranteed.service_ns
         if guaranteed.state is JobState.RUNNING:
             took_ns += now_ns - guaranteed.started_ns

@@ -1,4 +1,7 @@
-"""Gandiva (OSDI'18): time slices, and pairs packed under overload on trial, judged by measured mini-batch time."""
+"""Gandiva (OSDI'18): jobs take turns in time slices; under overload two jobs share the device on trial.
+
+The paper keeps a pair together only if the measured mini-batch times show that packing helps.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work
 
-_OWNER, _GUEST = 0, 1  # lanes: who has the slice, and who runs beside
+_OWNER, _GUEST = 0, 1  # lanes: the job that has the slice, and the job beside it
 
 
 @dataclass(frozen=True)
 class Gandiva(Policy):
-    """One job owns the device for a slice; then, at the end of an iteration, it goes to host memory for the next one.
+    """One job owns the device for a slice. Then it is suspended at the end of an iteration, and the next one owns it.
 
-    Next is the job that was away for longest. While jobs wait, the least demanding of them may run beside the owner as
-    its guest, if their peaks fit the budget together. When both have been measured beside each other and do not reach
-    `least_gain` times the throughput of taking turns, the guest leaves, and the two are not paired again.
+    The next owner is the job that has been away longest. While jobs wait, the one with the lowest utilisation may run
+    beside the owner as its guest, if both peaks fit the budget. Once both have been measured beside each other and
+    reach less than `least_gain` times the throughput of taking turns, the guest leaves, and the two are not paired
+    again.
     """
 
     name = "gandiva"
@@ -37,25 +41,25 @@ class Gandiva(Policy):
         leave = self._leave(here, over and bool(away))
         stay = [job for job in here if job not in leave]
         actions: list[Action] = [Suspend(job.name) for job in leave]
-        came: list[JobView] = []
+        arrived: list[JobView] = []
         if not any(job.lane == _OWNER for job in stay):
             if away and away[0].profile.peak_bytes <= _left(stay, view):
-                came.append(away[0])
-                actions += _come(away[0], _OWNER)
-            elif stay and not away:  # nobody else wants the slice
+                arrived.append(away[0])
+                actions += _bring(away[0], _OWNER)
+            elif stay and not away:  # no other job wants the slice
                 actions.append(MoveLane(stay[0].name, _OWNER))
         elif not over and (guest := self._guest(stay, away, view)) is not None:
-            came.append(guest)
-            actions += _come(guest, _GUEST)
-        return actions + [Start(job.name) for job in stay + came if job.wants_to_run or job in came]
+            arrived.append(guest)
+            actions += _bring(guest, _GUEST)
+        return actions + [Start(job.name) for job in stay + arrived if job.wants_to_run or job in arrived]
 
     def _over(self, here: Sequence[JobView], now_ns: int) -> bool:
-        """Whether nobody has a right to the slice any more."""
+        """Whether the owner's slice has ended, or the owner has no work."""
         owners = [job for job in here if job.lane == _OWNER and (job.state is JobState.RUNNING or has_work(job))]
         return all(now_ns - owner.lane_since_ns >= self.slice_ns for owner in owners)
 
     def _leave(self, here: Sequence[JobView], over: bool) -> list[JobView]:
-        """Who goes at the end of its iteration: guests go with their owner, and earlier when they do not pay."""
+        """The jobs to suspend between iterations: all when the slice is over, before that a guest that hurts."""
         ready = [job for job in here if job.state is JobState.READY and not job.finishing]
         if over:
             return ready
@@ -63,7 +67,7 @@ class Gandiva(Policy):
         return [job for job in guests if any(self._hurts(job, other) for other in here)]
 
     def _guest(self, stay: Sequence[JobView], away: Sequence[JobView], view: View) -> JobView | None:
-        """The least demanding job that has a place beside the owner and is not known to hurt."""
+        """The job with the lowest utilisation that fits beside the owner and is not known to hurt."""
         if any(job.lane == _GUEST for job in stay):
             return None
         beside = [job for job in away if job.profile.peak_bytes <= _left(stay, view)]
@@ -71,7 +75,7 @@ class Gandiva(Policy):
         return min(beside, key=lambda job: job.profile.utilisation, default=None)
 
     def _hurts(self, one: JobView, other: JobView) -> bool:
-        """By the worse of the two: the other one's last measurement may be of an iteration that was half alone."""
+        """Whether the two were too slow together, by the slower: the other was perhaps alone for half an iteration."""
         if other.name not in one.beside or one.name not in other.beside:
             return False  # not tried yet
         return 2 / max(one.beside[other.name], other.beside[one.name]) < self.least_gain
@@ -81,5 +85,5 @@ def _left(stay: Sequence[JobView], view: View) -> int:
     return view.budget_bytes - sum(job.profile.peak_bytes for job in stay)
 
 
-def _come(job: JobView, lane: int) -> list[Action]:
+def _bring(job: JobView, lane: int) -> list[Action]:
     return [Admit(job.name, lane)] if job.state is JobState.QUEUED else [Resume(job.name), MoveLane(job.name, lane)]

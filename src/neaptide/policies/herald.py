@@ -1,6 +1,8 @@
-"""Herald (SLO-aware space-time sharing): light ops pass beside, heavy ones take turns, inference with an SLO first.
+"""Herald (SLO-aware space-time sharing): inference with an SLO goes first, light ops of other jobs run beside it, and
+heavy ones take turns with it.
 
-The paper's thresholds are unpublished; ours are the fields below. To bound best-effort work in flight is Orion's rule.
+The paper does not publish its thresholds; the fields below are ours. The bound on best-effort work in flight is
+Orion's.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from neaptide.policies.parts.precedence import Precedence, in_turn
 
 @dataclass(frozen=True)
 class Herald(Policy):
-    """Slack is the time that samples of an SLO-bound job can still lose: to their deadline, less the work till then.
+    """Slack is the time that samples of an SLO-bound job can still lose: time to the deadline less the remaining work.
 
-    A batch is served when it is full, or when what the last one lost beside others would bring its slack down to
-    `urgent` of the deadline, but not in the first half of the time it has for gathering: so batches are as full as the
-    deadline allows. Best-effort heavy ops run beside a batch
-    while its slack is more than that; from then on they wait, and no best-effort iteration starts, until the batch is
-    done. Best-effort kernels in flight take at most `in_flight` of the slack.
+    A batch starts when it is full, or when waiting longer would bring its slack below the share `urgent` of the
+    deadline if it lost as much time beside other jobs as the last batch did; but it waits for samples for at least half
+    of the time it has. So batches are as full as the deadline allows. Best-effort heavy ops run beside a batch while
+    its slack is above `urgent`; below, they wait, and no best-effort iteration starts until the batch is done.
+    Best-effort kernels in flight take at most the share `in_flight` of the slack.
     """
 
     name = "herald"
@@ -54,11 +56,11 @@ class Herald(Policy):
         return actions + self._wake(bound, view.now_ns)
 
     def _due(self, job: JobView, now_ns: int) -> bool:
-        """Whether a batch that waits should be served now."""
+        """Whether the waiting batch should start now."""
         return len(job.requests) >= job.profile.batch or self._wait_ns(job, now_ns) <= 0
 
     def _wait_ns(self, job: JobView, now_ns: int) -> float:
-        """How long until a batch that waits falls due, or a running one may become urgent."""
+        """Time until a waiting batch is due, or until a running one may become urgent."""
         left = slack_ns(job, now_ns)
         if left is None:
             return 0
@@ -66,24 +68,24 @@ class Herald(Policy):
         wait = slack - self.urgent * deadline
         if job.state is JobState.RUNNING:
             return wait
-        room = (1 - self.urgent) * deadline - job.profile.solo_ns  # the slack of a sample that has just come
+        room = (1 - self.urgent) * deadline - job.profile.solo_ns  # slack of a sample that has just arrived
         return wait - max(min(job.recent_ns - job.profile.solo_ns, room / 2), 0)
 
     def _cap(self, job: JobView, slack: int | None) -> int | None:
-        """Kernels in flight, as a power of two so that it seldom changes."""
+        """The cap on kernels in flight: a power of two, so that it seldom changes."""
         if slack is None:
             return None
         kernels = int(self.in_flight * max(slack, 0) * job.profile.kernels / max(job.profile.solo_ns, 1))
         return None if kernels >= DEFAULT_IN_FLIGHT else 1 << max(kernels.bit_length() - 1, 0)
 
     def _wake(self, bound: Sequence[JobView], now_ns: int) -> list[Action]:
-        """When something falls due or may become urgent: a slack shrinks by at most the time that passes."""
+        """Wakes the policy when a batch is due or may become urgent: slack shrinks by at most the time that passes."""
         waits = [wait for job in bound if job.admitted and (wait := self._wait_ns(job, now_ns)) > 0]
         return [WakeAt(now_ns + max(math.ceil(min(waits)), self.shortest_wait_ns))] if waits else []
 
 
 def slack_ns(job: JobView, now_ns: int) -> tuple[int, int] | None:
-    """The least slack of a job's samples and the deadline it is part of; None when it has none in hand."""
+    """The least slack of a job's samples, and their deadline; None when the job has no sample."""
     if job.deadline_ns is None or not (job.serving or job.requests):
         return None
     done_ns, batch = now_ns, job.profile.batch

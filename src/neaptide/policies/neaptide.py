@@ -1,4 +1,4 @@
-"""Our own policy: staggering, residence by rank with ageing, SLO slack and the choice of plans, joined in one rule."""
+"""Our own policy: staggering, residence by rank with ageing, SLO slack and the choice of plans in one rule."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from neaptide.core.control.actions import Action, SetGate, SetPlan, Start, Suspe
 from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work, too_many
+from neaptide.policies.parts.admission import has_work, over_budget
 from neaptide.policies.parts.plans import best_plan
-from neaptide.policies.parts.replicas import better_after_forward, in_step
+from neaptide.policies.parts.replicas import in_step, should_follow_forward
 from neaptide.policies.parts.residence import Residence, remaining_ns
-from neaptide.policies.parts.slack import NEVER, Slack, ops_in_the_way_ns
+from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
 from neaptide.policies.parts.stagger import Stagger, caps
 
 
 @dataclass(frozen=True)
 class Neaptide(Policy):
-    """Does this at every event, in this order.
+    """At every event it takes these steps.
 
-    1. Rank. Jobs with an SLO first, the one whose oldest sample is due first before the others. Then by priority; then
-       those that have waited longer than `patience` times the device time they still need; then the least device time
-       to the end first (a job that did not say is taken to need as much again as it has had); then who has waited
-       longest.
-    2. Residence. Jobs come in by rank while the ledger's rule holds. The first that does not fit sends longer ones to
-       host memory; who cannot be fitted is passed by others, until it has waited too long (residence.py).
-    3. Plans. A job with several takes the one with the highest predicted throughput of all on the device (plans.py).
-    4. SLO. A batch starts when it is full, when no time is to be lost, or when the device has nothing else to do. When
-       samples of an SLO-bound job have used up their slack, the gates of all other jobs close, so early that the ops
-       which these have on the device can end, too (slack.py).
-    5. Staggering. The others start by rank, each after the smallest delay with which all curves fit the budget less the
-       ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, fitting.py), and only if it pays:
-       - where there are more than two such jobs, or no room for the peaks of two, while all that run ask for at most
-         `width` of the device, or while the device gains at least `gain` of the job's speed alone: jobs that ask for u
-         of it and share it with others that ask for U run at 1 / (1 + U) of their speed, so that it gains
-         (1 - u) / (1 + U). Thus small jobs run all at once, larger ones by twos, and two that fill it by turns,
-         shortest first, since sharing would then only make the shorter one later;
-       - beside a single one, when the peaks of both fit together (else memory keeps them apart): only if running
-         together was not clearly slower than taking turns in the last iterations, 1 / slowdown of the one + 1 /
-         slowdown of the other >= `worth_sharing`, tried again every `try_again` iterations; and, for the first
-         iteration of a job, not while the other one is of the same network and in its forward pass: two equal jobs
-         that start together want the same things at the same time for ever, and once apart they stay apart.
-       A delay shorter than `early` is not waited for, except by two of the same network that had better keep their
-       forward passes apart (Wavelet's rule, replicas.py).
+    1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority;
+       then jobs that have waited longer than `patience` times their remaining device time; then the shortest remaining
+       time (a job that did not say is expected to need as much again as it has had); then the longest wait.
+    2. Residence. Jobs are admitted by rank while the ledger's rule holds. For the first job that does not fit, longer
+       jobs are suspended; if that is not enough, other jobs pass it until it has waited too long (parts/residence.py).
+    3. Plans. A job with several plans takes the one with the highest predicted throughput of the device
+       (parts/plans.py).
+    4. SLO. A batch starts when it is full, when waiting longer is unsafe, or when the device has nothing else to do.
+       When samples of an SLO-bound job have used up their slack, the gates of all other jobs close, early enough for
+       the ops that are on the device to end (parts/slack.py).
+    5. Staggering. The other jobs start by rank, each after the smallest delay for which all curves fit the budget less
+       the ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, parts/stagger.py), and only if sharing
+       pays:
+       - With more than two such jobs, or two whose peaks do not fit together, an iteration starts while all running
+         ones use at most `width` of the device, or while the device gains at least `gain` of the job's speed alone. A
+         job of utilisation u beside others of total utilisation U runs at 1 / (1 + U) of its speed, so the gain is
+         (1 - u) / (1 + U). So small jobs run all at once, larger ones in pairs, and jobs that fill the device take
+         turns, shortest first, since sharing would only delay the shorter one.
+       - Beside a single job, if both peaks fit together, an iteration starts only if running together was not clearly
+         slower than taking turns in the last iterations: 1 / slowdown of one + 1 / slowdown of the other >=
+         `worth_sharing`. This is tried again every `try_again` iterations. A job's first iteration does not start while
+         a job of the same network is in its forward pass: equal jobs that start together stay in step for ever.
+       - A delay shorter than `early` is ignored, except between two jobs of the same network that run better with their
+         forward passes apart (Wavelet's rule, parts/replicas.py).
     """
 
     name = "neaptide"
@@ -54,17 +54,17 @@ class Neaptide(Policy):
     patience: float = 10.0
     width: float = 1.9
     gain: float = 0.2
-    worth_sharing: float = 0.9  # below 1, as a few iterations say little
+    worth_sharing: float = 0.9  # below 1, because a few iterations prove little
     try_again: int = 64
-    in_flight: int = 64  # kernels, and at most a sixteenth of an iteration's, while the peaks do not fit together
-    early: float = 0.5  # of an iteration alone: a shorter delay is not waited for
-    behind: int = 2  # how many behind the first that must wait may be tried
-    spare: float = 0.02  # of a deadline, beside the ops of others that are on the device
-    lead: float = 1.15  # on the time a batch is expected to take
+    in_flight: int = 64  # most kernels in flight, and at most a sixteenth of an iteration's, while peaks do not fit
+    early: float = 0.5  # of an iteration alone: a shorter delay is ignored
+    behind: int = 2  # jobs tried after the first that must wait
+    spare: float = 0.02  # of a deadline, reserved beside the time for other jobs' ops on the device
+    lead: float = 1.15  # factor on the time that a batch is expected to take
     shortest_wait_ns: int = 50_000
 
     def decide(self, view: View) -> Sequence[Action]:
-        if leave := too_many(view):
+        if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
         ranks = {job.name: self._rank(job, view.now_ns) for job in view.jobs}
         ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
@@ -72,7 +72,7 @@ class Neaptide(Policy):
         actions, here = residence.settle()
         here = self._plans(here, view.budget_bytes, actions)
         actions += caps(here, view.budget_bytes, self.in_flight)
-        slack = Slack(self.spare, self.lead, ops_in_the_way_ns([job for job in here if job.deadline_ns is None]))
+        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
         wake_ns = min(self._gates(here, slack, view.now_ns, actions), self._starts(here, slack, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
@@ -97,7 +97,7 @@ class Neaptide(Policy):
         return here
 
     def _gates(self, here: Sequence[JobView], slack: Slack, now_ns: int, actions: list[Action]) -> int:
-        """Closes or opens gates; when they may have to close."""
+        """Adds the changes of gates; returns when the gates may have to close."""
         urgent_ns = min([slack.urgent_at_ns(job) for job in here if job.deadline_ns is not None], default=NEVER)
         for job in here:
             wanted = job.deadline_ns is not None or urgent_ns > now_ns
@@ -106,7 +106,7 @@ class Neaptide(Policy):
         return urgent_ns if urgent_ns > now_ns else NEVER
 
     def _starts(self, here: Sequence[JobView], slack: Slack, view: View, actions: list[Action]) -> int:
-        """Starts what is to be started; when the next may be."""
+        """Adds the starts; returns when the next one may be possible."""
         running = [job for job in here if job.state is JobState.RUNNING]
         ready = [job for job in here if job.state in (JobState.READY, JobState.QUEUED) and has_work(job)]
         if not ready:
@@ -121,35 +121,35 @@ class Neaptide(Policy):
         idle = [job for job in here if job.deadline_ns is not None and job.state is not JobState.RUNNING]
         kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in due)
         if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
-            kept_bytes = 0  # it could never run; rather may a batch have to wait for it
+            kept_bytes = 0  # else that job could never run; a batch may have to wait for it instead
 
         crowd = sum([job.deadline_ns is None for job in view.jobs]) > 2
-        asked: dict[int, float] = {}  # of the device, by the number of those that run: it only grows
+        used: dict[int, float] = {}  # utilisation by the number of running jobs, to which jobs are only added
 
         def pays(job: JobView, beside: Sequence[JobView]) -> bool:
-            if len(beside) not in asked:
-                asked[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
+            if len(beside) not in used:
+                used[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
             narrow = crowd or self._apart(job, beside, free_bytes)
-            if narrow and not self._room_beside(asked[len(beside)], job.profile.utilisation):
+            if narrow and not self._room_beside(used[len(beside)], job.profile.utilisation):
                 return False
             return self._pays_beside_one(job, beside, free_bytes)
 
         if len(running) == 1 and others and not pays(others[0], running):
-            others = others[:1]  # nobody who comes after it may keep the device busy until it can have its turn
+            others = others[:1]  # no job behind it may keep the device busy until its turn
 
         def not_early(job: JobView, beside: Sequence[JobView]) -> bool:
-            return len(beside) == 1 and better_after_forward(job, beside[0], free_bytes - kept_bytes, self.in_flight)
+            return len(beside) == 1 and should_follow_forward(job, beside[0], free_bytes - kept_bytes, self.in_flight)
 
         stagger = Stagger(self.in_flight, self.early, self.behind)
         starts, delay_ns = stagger.plan(others, [*running, *due], free_bytes - kept_bytes, pays, not_early)
         actions += [Start(job.name) for job in [*due, *starts]]
         return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
 
-    def _room_beside(self, asked: float, own: float) -> bool:
-        return asked + own <= self.width or (1 - own) / (1 + asked) >= self.gain
+    def _room_beside(self, used: float, own: float) -> bool:
+        return used + own <= self.width or (1 - own) / (1 + used) >= self.gain
 
     def _apart(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
-        """Whether there is no room for their peaks together."""
+        """Whether their peaks do not fit together."""
         return sum(each.profile.ephemeral_bytes for each in (job, *beside)) > free_bytes
 
     def _pays_beside_one(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
@@ -158,7 +158,7 @@ class Neaptide(Policy):
             return True
         other = beside[0]
         if self._apart(job, beside, free_bytes):
-            return True  # memory keeps them apart, and what slowed them down may not have been the other's work
+            return True  # memory keeps them apart, so their slowdown may not come from the other's work
         first_in_step = job.iterations_done == 0 and in_step(job, other)
         return not first_in_step and not self._hurts(job, other)
 

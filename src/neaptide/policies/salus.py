@@ -1,5 +1,6 @@
-"""Salus (MLSys'20): jobs keep their persistent bytes on the device, share lanes for the rest, and switch between
-iterations, where nothing has to be copied.
+"""Salus (MLSys'20): jobs keep their persistent bytes on the device and share lanes of ephemeral memory.
+
+The jobs of a lane take turns between iterations, when there is nothing to copy.
 """
 
 from __future__ import annotations
@@ -13,43 +14,43 @@ from neaptide.core.control.events import PhaseEnded
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work, too_many
+from neaptide.policies.parts.admission import has_work, over_budget
 from neaptide.policies.parts.ageing import overdue
-from neaptide.policies.parts.lanes import Lanes, inside
+from neaptide.policies.parts.lanes import Lanes, in_iteration
 
 _AGED, _IN_TURN = 0, 1
 
 
 class Order(Enum):
-    """Whose turn it is in a lane."""
+    """Which job of a lane has the next turn."""
 
-    PACK = "pack"  # as many lanes as fit, longest job first: best makespan
+    PACK = "pack"  # as many lanes as fit, longest job first: for the best makespan
     SRTF = "srtf"  # shortest remaining time first, preempting at the end of an iteration
     FAIR = "fair"  # equal service
-    FIFO = "fifo"  # whole jobs, one after another: what a device without sharing does
+    FIFO = "fifo"  # whole jobs, one after another, as on a device without sharing
     ROUND_ROBIN = "round-robin"
 
 
 @dataclass(frozen=True)
 class Salus(Policy):
-    """Each lane runs one iteration at a time; the order says whose is next, and who is admitted first.
+    """Each lane runs one iteration at a time. The order decides which job is next, and which is admitted first.
 
-    PACK opens a lane for every job that fits, in the order of arrival, and lets the others wait; the other orders share
-    the whole device as a single lane, so that the order is strict. Inference instances share one lane in any order.
+    PACK opens a lane for every job that fits, in the order of arrival, and lets the other jobs wait. The other orders
+    use the whole device as a single lane, so that the order is strict. Inference jobs share one lane under any order.
 
-    Whoever does not fit is passed by others that do, until it has waited `patience` times its own length: then nobody
-    passes it, lanes merge to make room for it, and it has the next turn. If that is not enough, jobs between two
-    iterations go to host memory for it, the last ones first; under SRTF they do so for any job that is shorter than all
-    others. (The original never moves a job, so a large one that runs keeps all shorter ones out.) A job that did not
-    say how long it is, or has run for longer than it said, comes after those that did, least served first. Under FIFO a
-    job that went to host memory takes the device back when it is overdue.
+    Jobs that fit pass a job that does not, until it has waited `patience` times its own length. Then no job passes it,
+    lanes merge to make room for it, and it has the next turn. If merging is not enough, jobs between two iterations are
+    suspended for it, last in the order first; under SRTF this happens for any job that is shorter than all others. (The
+    paper never moves a job, so there a large running job keeps all shorter ones out.) A job that did not say how long
+    it is, or has run longer than it said, comes after those that did, least served first. Under FIFO a suspended job
+    takes the device back when it is overdue.
     """
 
     name = "salus"
     needs = frozenset({Need.CURVE, Need.ITERATION_TIME, Need.SUSPEND})
     order: Order = Order.PACK
     patience: float = 10.0
-    short_ns: int = 600_000_000_000  # shorter jobs, and those that did not say, count as this long: ten minutes
+    short_ns: int = 600_000_000_000  # ten minutes: shorter jobs, and those that did not say, count as this long
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"salus-{self.order.value}")
@@ -57,20 +58,20 @@ class Salus(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         if isinstance(view.event, PhaseEnded):  # lanes change hands between iterations
             return []
-        if leave := too_many(view):  # the budget has shrunk
+        if leave := over_budget(view):  # the budget has shrunk
             return [Suspend(job.name) for job in leave]
         lanes = self._admit(Lanes.of(view).made_safe(), view)
         actions = _changes(view, lanes.lane_of())
         for jobs in lanes.members.values():
-            ready = [job for job in jobs if not inside(job) and has_work(job) and not job.evicted]
-            if ready and not any(inside(job) for job in jobs):
+            ready = [job for job in jobs if not in_iteration(job) and has_work(job) and not job.evicted]
+            if ready and not any(in_iteration(job) for job in jobs):
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns)).name))
         return actions
 
     # --- admission
 
     def _admit(self, lanes: Lanes, view: View) -> Lanes:
-        """The lanes with everybody who can be admitted now."""
+        """The lanes with all jobs that can be admitted now."""
         waiting = [job for job in view.in_state(JobState.QUEUED, JobState.SUSPENDED) if self._may_run(job, view)]
         entries = {job.name: self._entry(job, view.now_ns) for job in waiting}
         if self.order is Order.FIFO:
@@ -79,7 +80,7 @@ class Salus(Policy):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
             aged = entries[job.name][0] == _AGED
-            whole = self.order is Order.FIFO and bool(lanes.members) and not job.evicted  # it shares with nobody
+            whole = self.order is Order.FIFO and bool(lanes.members) and not job.evicted  # it does not share
             if whole and not aged:
                 break
             pressing = (aged or job.kind is JobKind.INFERENCE) and not whole
@@ -91,7 +92,7 @@ class Salus(Policy):
             if placed is None and turn == 0 and (aged or self.order is Order.SRTF):
                 placed = self._displace(lanes, job, entries[job.name], view.now_ns)
             if placed is None and aged:
-                break  # nobody passes it
+                break  # no job passes it
             lanes = placed or lanes
         return lanes
 
@@ -100,26 +101,29 @@ class Salus(Policy):
         return None if self.order is Order.PACK else 1
 
     def _may_run(self, job: JobView, view: View) -> bool:
-        """Whether it waits for a place: not if it is larger than the budget, nor in host memory without work."""
+        """Whether the job wants a place: not if it is larger than the budget, or suspended without work."""
         if job.profile.peak_bytes > view.budget_bytes:
             return False
         return job.state is JobState.QUEUED or has_work(job)
 
     def _displace(self, lanes: Lanes, job: JobView, entry: tuple[float, ...], now_ns: int) -> Lanes | None:
-        """With a job that goes before all others in the place of some between two iterations, the last ones first."""
+        """The lanes with the job in the place of jobs between iterations, last in the order first.
+
+        None unless the job comes before all others.
+        """
         others = [(self._entry(each, now_ns), each) for jobs in lanes.members.values() for each in jobs]
         if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None
         for _, each in sorted(others, key=lambda other: other[0], reverse=True):
-            if not inside(each) and not each.finishing:
+            if not in_iteration(each) and not each.finishing:
                 lanes = lanes.without(each).make_room(job)
                 if (placed := lanes.place(job, self._most_lanes)) is not None:
                     return placed
         return None
 
     def _entry(self, job: JobView, now_ns: int) -> tuple[float, ...]:
-        """The smallest comes to the device first."""
-        if job.evicted:  # it was here already: nobody takes its place while the engine cannot bring it back
+        """The key by which jobs are admitted, smallest first."""
+        if job.evicted:  # no job takes its place before the engine restores it
             return (_AGED, -job.priority, job.arrived_ns)
         if self.order is Order.FIFO:
             return (_IN_TURN, -job.priority, job.arrived_ns)
@@ -137,7 +141,7 @@ class Salus(Policy):
     # --- turns
 
     def _turn(self, job: JobView, now_ns: int) -> tuple[float, ...]:
-        """The smallest is next; of equals the one that arrived first."""
+        """The key by which jobs of a lane take turns, smallest first; of equals, the one that arrived first."""
         match self.order:
             case Order.FAIR:
                 return (-job.priority, job.share_ns)
@@ -149,7 +153,7 @@ class Salus(Policy):
         return self._entry(job, now_ns)
 
     def _remaining(self, job: JobView) -> tuple[bool, int]:
-        """Whether it is unknown, and the device time to the job's end, or else what it has had."""
+        """(False, device time to the job's end), or (True, device time so far) if the end is unknown."""
         if job.kind is JobKind.INFERENCE:
             return False, -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
         left_ns = job.remaining_ns
@@ -157,7 +161,7 @@ class Salus(Policy):
 
 
 def _changes(view: View, lane_of: Mapping[str, int]) -> list[Action]:
-    """Who leaves the device, who comes to it, and who changes its lane."""
+    """The actions that suspend, admit and resume jobs and change lanes, to reach these lanes."""
     actions: list[Action] = [Suspend(job.name) for job in view.admitted if job.name not in lane_of]
     for job in view.jobs:
         lane = lane_of.get(job.name)

@@ -1,4 +1,7 @@
-"""All jobs at once, as under MPS: no job's memory serves another. Each has a part of its own, or the device pages."""
+"""All jobs at once, as under NVIDIA's MPS: jobs do not share memory over time.
+
+Each job has a fixed part of the budget (`spatial`), or the device pages (`spatial-paged`).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from neaptide.policies.parts.admission import has_work
 class Spatial(Policy):
     """A static partition: each admitted job has a ceiling, and the ceilings together are within the budget.
 
-    With `parts` the budget is cut into equal ones, and a job that needs more than its part fails; without, a job's part
-    is its own peak. Jobs come in in the order of arrival; one that is larger than the budget holds nobody up.
+    With `parts`, the budget is divided into that many equal parts, and a job that needs more than its part fails.
+    Without, a job's part is its own peak. Jobs are admitted in the order of arrival; one that is larger than the budget
+    is skipped.
     """
 
     name = "spatial"
@@ -45,7 +49,7 @@ class Spatial(Policy):
 
 @dataclass(frozen=True)
 class SpatialPaged(Policy):
-    """Everybody at once with more memory given out than there is: the device pages, and is slow while it does."""
+    """Starts all jobs and gives out more memory than there is: the device pages, and is slow meanwhile."""
 
     name = "spatial-paged"
     oversubscribes = True

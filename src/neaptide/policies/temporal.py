@@ -1,4 +1,6 @@
-"""Taking turns: one iteration at a time (Zico's ideal baseline, no cost for a switch), or one job at a time."""
+"""Taking turns: one iteration at a time (`temporal`, Zico's ideal baseline without switching cost), or one job at a
+time (`fifo`).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from neaptide.core.control.actions import Action, Admit, Start
 from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Policy
 from neaptide.core.control.view import View
-from neaptide.policies.parts.admission import admit_in_turn, has_work
+from neaptide.policies.parts.admission import admit_in_order, has_work
 
 
 @dataclass(frozen=True)
 class Temporal(Policy):
-    """The admitted jobs run an iteration each in turn: next is the one whose last iteration ended first.
+    """The admitted jobs run one iteration each in turn; the next is the one whose last iteration ended first.
 
     Jobs are admitted in the order of arrival, as many as fit by the ledger's rule.
     """
@@ -22,7 +24,7 @@ class Temporal(Policy):
     name = "temporal"
 
     def decide(self, view: View) -> Sequence[Action]:
-        actions, ready = admit_in_turn(view)
+        actions, ready = admit_in_order(view)
         if ready and not view.running:
             actions.append(Start(min(ready, key=lambda job: job.since_ns).name))
         return actions
@@ -30,10 +32,7 @@ class Temporal(Policy):
 
 @dataclass(frozen=True)
 class Fifo(Policy):
-    """One job holds the device from its arrival in the queue's head to its end.
-
-    A job that is larger than the budget holds nobody up.
-    """
+    """The first job in the queue has the device until it ends. A job that is larger than the budget is skipped."""
 
     name = "fifo"
 

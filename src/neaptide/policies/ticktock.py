@@ -1,7 +1,7 @@
-"""Wavelet's tick-tock (MLSys'21): two waves, the tock's forward pass beside the tick's backward pass.
+"""Wavelet's tick-tock (MLSys'21): of two jobs, the forward pass of one runs beside the backward pass of the other.
 
-What memory the tick gives back in its backward pass the tock takes in its forward pass. The rule looks at phases alone,
-not at bytes or seconds: that is right for two replicas of one model, and wastes time when jobs differ (Zico).
+The second job (the tock) takes the memory that the first (the tick) releases in its backward pass. The rule looks only
+at phases, not at bytes or seconds: it suits two replicas of one model, and wastes time when jobs differ (Zico).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from neaptide.core.control.events import PhaseEnded
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.traces.trace import Phase
-from neaptide.policies.parts.admission import admit_in_turn
+from neaptide.policies.parts.admission import admit_in_order
 
 
 @dataclass(frozen=True)
 class TickTock(Policy):
     """At most two iterations at once, never both in the forward or both in the backward pass.
 
-    An iteration starts right after the other's forward pass has ended. If it comes to its own backward pass while the
-    other is still in its one (optimizer included), its heavy ops are held until the other has ended; light ones pass,
-    as they pass every gate. Of more than two jobs, the next to start is the one whose last iteration ended first.
+    An iteration starts right after the other one's forward pass. If it reaches its backward pass while the other is
+    still in its own (optimizer included), a gate holds its heavy ops until the other iteration has ended. With more
+    than two jobs, the next to start is the one whose last iteration ended first.
     """
 
     name = "ticktock"
     needs = frozenset({Need.PROGRESS, Need.PHASES, Need.GATE})
 
     def decide(self, view: View) -> Sequence[Action]:
-        actions, ready = admit_in_turn(view)
+        actions, ready = admit_in_order(view)
         running = sorted(view.running, key=lambda job: job.started_ns)
         in_forward = [job for job in running if _in_forward(job, view)]
         tock_waits = len(running) == 2 and not in_forward

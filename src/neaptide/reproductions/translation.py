@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neaptide import models
-from neaptide.capture import estimated
+from neaptide.capture.estimated import estimate
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.models.attention import Attention, Block
@@ -31,7 +31,7 @@ def estimate_translation(name: str, batch: int, words: int, device: DeviceSpec) 
         return Translator(workload.model, workload.sample, batch, words)
 
     with progress(f"estimating {name}, batch {batch}") as on_progress:
-        return estimated(build, device, name=name, batch=batch, on_progress=on_progress)
+        return estimate(build, device, name=name, batch=batch, on_progress=on_progress)
 
 
 class Translator:

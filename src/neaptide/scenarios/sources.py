@@ -64,7 +64,8 @@ def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | N
 def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_progress: OnProgress) -> Trace:
     """Estimate a model of the zoo for a device, or without one measure it here."""
     from neaptide import models
-    from neaptide.capture import estimated, measured
+    from neaptide.capture.estimated import estimate
+    from neaptide.capture.measured import measure
     from neaptide.devices.local import pick_device
 
     scale = options.scale or "paper"
@@ -76,10 +77,10 @@ def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_pr
         return workload.infer if options.inference else workload.step
 
     if device is not None:
-        return estimated(build, device, name=title, batch=batch, on_progress=on_progress)
+        return estimate(build, device, name=title, batch=batch, on_progress=on_progress)
     try:
         here = str(pick_device())
-        return measured(build(here), device=here, name=title, batch=batch, on_progress=on_progress)
+        return measure(build(here), device=here, name=title, batch=batch, on_progress=on_progress)
     except (MemoryError, RuntimeError) as error:
         # What the device raises names what was needed and what there is; the host only says that it failed.
         if "out of memory" in str(error):

@@ -61,8 +61,8 @@ class TraceCache:
 
     def put(self, wanted: TraceKey, trace: Trace) -> None:
         """Keep a trace if the directory can be written."""
-        from neaptide.capture.files import save
+        from neaptide.capture.files import save_trace
 
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
-            save(trace, self._path(wanted))
+            save_trace(trace, self._path(wanted))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from neaptide import models
-from neaptide.capture import estimated
+from neaptide import estimate, models
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Phase
 
@@ -18,7 +17,7 @@ MEBIBYTES = {
 
 
 def test_every_layer_output_has_the_papers_size() -> None:
-    trace = estimated(lambda: models.build("alexnet", batch=200).step, find_device("K40"))
+    trace = estimate(lambda: models.build("alexnet", batch=200).step, find_device("K40"))
     outputs: dict[str, float] = {}
     for op in range(len(trace.ops)):
         if trace.ops.phase[op] == Phase.FORWARD and trace.ops.module[op] in MEBIBYTES:

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from neaptide import models
-from neaptide.capture import CaptureError, estimated
-from neaptide.capture.costing.cost import cost_of
-from neaptide.capture.costing.rnn_workspace import rnn_workspace_bytes
+from neaptide import estimate, models
+from neaptide.capture.session import CaptureError
+from neaptide.capture.timing.cost import cost_of
+from neaptide.capture.timing.rnn_workspace import rnn_workspace_bytes
 from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.core.units import GIB
@@ -34,14 +34,14 @@ def forward_of(module: nn.Module, *shape: int, device: DeviceSpec = V100, half: 
 
         return step
 
-    return estimated(build, device)
+    return estimate(build, device)
 
 
 @pytest.mark.parametrize(
     ("name", "batch", "least_gib"), [("bert-large", 32, 8), ("resnet152", 75, 12), ("nasnet-large", 32, 16)]
 )
 def test_networks_that_do_not_fit_this_machine(name: str, batch: int, least_gib: float) -> None:
-    trace = estimated(lambda: models.build(name, batch=batch).step, V100)
+    trace = estimate(lambda: models.build(name, batch=batch).step, V100)
     trace.check()
     assert trace.estimated
     assert least_gib * GIB < trace.peak_bytes < 40 * GIB
@@ -51,8 +51,8 @@ def test_networks_that_do_not_fit_this_machine(name: str, batch: int, least_gib:
 
 @pytest.mark.parametrize("device", CATALOGUE.values(), ids=lambda device: device.name)
 def test_a_faster_device_takes_less_time_and_the_same_bytes(device: DeviceSpec) -> None:
-    one = estimated(lambda: models.build("vgg11", batch=2).step, device)
-    slowest = estimated(lambda: models.build("vgg11", batch=2).step, CATALOGUE["soft"])
+    one = estimate(lambda: models.build("vgg11", batch=2).step, device)
+    slowest = estimate(lambda: models.build("vgg11", batch=2).step, CATALOGUE["soft"])
     assert one.peak_bytes == slowest.peak_bytes
     assert one.seconds <= slowest.seconds
 
@@ -73,7 +73,7 @@ def test_small_ops_are_light_and_large_ones_are_not() -> None:
 
 def flops(call: Callable[[], object]) -> float:
     """The flops of the last op of a call, by its trace."""
-    return float(estimated(lambda: call, V100).ops.flops[-1])
+    return float(estimate(lambda: call, V100).ops.flops[-1])
 
 
 def test_flops_of_matrix_products_and_convolutions() -> None:
@@ -112,13 +112,13 @@ def test_a_program_may_ask_for_values() -> None:
         assert not torch.isnan(loss).any()
         assert (loss < 3).all()
 
-    trace = estimated(lambda: step, V100)
+    trace = estimate(lambda: step, V100)
     assert "aten::_local_scalar_dense" in trace.ops.name.words
 
 
 def test_shapes_that_depend_on_values_are_one_clear_error() -> None:
     with pytest.raises(CaptureError, match=r"^aten.nonzero.default gives a shape that depends on values.*measure it"):
-        estimated(lambda: lambda: torch.rand(4).nonzero(), V100)
+        estimate(lambda: lambda: torch.rand(4).nonzero(), V100)
 
 
 def test_a_loop_that_waits_for_a_value_ends_in_an_error() -> None:
@@ -127,7 +127,7 @@ def test_a_loop_that_waits_for_a_value_ends_in_an_error() -> None:
             pass
 
     with pytest.raises(CaptureError, match="waits for a value to change"):
-        estimated(lambda: step, V100)
+        estimate(lambda: step, V100)
 
 
 def measurements(name: str) -> list[dict[str, str]]:
@@ -145,7 +145,7 @@ def measurements(name: str) -> list[dict[str, str]]:
 def test_kernel_time_is_near_what_orion_measured(file: str, name: str, batch: int, most: float) -> None:
     real = sum(float(row["Duration"]) for row in measurements(f"orion-v100-kernels/{file}.csv")) * 1e-9
     work = "step" if file.endswith("fb1") else "infer"
-    trace = estimated(lambda: getattr(models.build(name, batch=batch), work), V100)
+    trace = estimate(lambda: getattr(models.build(name, batch=batch), work), V100)
     ours = float(trace.ops.seconds[trace.ops.phase != Phase.OPTIMIZER].sum())
     assert 1 / most < ours / real < most
 
@@ -153,5 +153,5 @@ def test_kernel_time_is_near_what_orion_measured(file: str, name: str, batch: in
 @pytest.mark.parametrize("batch", [16, 64])
 def test_step_time_is_near_what_gavel_measured(batch: int) -> None:
     solo = {row["job"]: float(row["steps_per_s"]) for row in measurements("gavel-v100-pairs/solo.csv")}
-    trace = estimated(lambda: models.build("resnet50", batch=batch).step, V100)
+    trace = estimate(lambda: models.build("resnet50", batch=batch).step, V100)
     assert np.isclose(trace.seconds * solo[f"ResNet-50 (batch size {batch})"], 1, rtol=0.25)

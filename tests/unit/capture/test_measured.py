@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from neaptide.capture import CaptureError, measured
+from neaptide import measure
 from neaptide.capture.recording.recorder import Recorder
+from neaptide.capture.session import CaptureError
 from neaptide.core.traces.trace import Kind, Phase, Trace
 
 
@@ -43,7 +44,7 @@ def test_a_tensor_is_held_from_the_op_that_makes_it_to_the_last_before_it_is_dro
         third = second + 1  # op 2
         third.sum()  # op 3
 
-    trace = measured(step, timed=0)
+    trace = measure(step, timed=0)
     assert ops(trace) == ["aten::ones", "aten::mul", "aten::add", "aten::sum"]
     vectors = trace.tensors.bytes == 400
     assert trace.tensors.born[vectors].tolist() == [0, 1, 2]
@@ -58,7 +59,7 @@ def test_views_share_a_storage_and_in_place_ops_allocate_nothing() -> None:
         base.t()[2].mul_(2)
         base.relu_()
 
-    trace = measured(step, timed=0)
+    trace = measure(step, timed=0)
     assert ops(trace) == ["aten::zeros", "aten::add_", "aten::mul_", "aten::relu_"]
     assert trace.tensors.bytes.tolist() == [400]
 
@@ -66,7 +67,7 @@ def test_views_share_a_storage_and_in_place_ops_allocate_nothing() -> None:
 def test_kinds() -> None:
     model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU())
     step = trainer(model, lambda: model(torch.rand(16, 4)).sum(), momentum=0.9)
-    trace = measured(step, timed=0)
+    trace = measure(step, timed=0)
     assert tensors(trace, Kind.PARAMETER) == ["float32[8, 4]", "float32[8]", "float32[8]"]
     assert tensors(trace, Kind.BUFFER) == ["float32[8]", "float32[8]", "int64[]"]
     assert tensors(trace, Kind.GRADIENT) == tensors(trace, Kind.OPTIMIZER) == tensors(trace, Kind.PARAMETER)
@@ -86,14 +87,14 @@ def test_saved_tensors_are_those_that_autograd_keeps() -> None:
         (weight * kept + torch.rand(8)).sum().backward()
         weight.grad = None
 
-    trace = measured(step, timed=0)
+    trace = measure(step, timed=0)
     saved = [i for i in range(len(trace.tensors)) if trace.tensors.saved[i]]
     assert [int(trace.tensors.born[i]) for i in saved] == [0]  # the factor, and not the summand
 
 
 def test_module_paths_in_forward_and_backward() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 4)))
-    trace = measured(trainer(model, lambda: model(torch.rand(2, 4)).sum()), timed=0)
+    trace = measure(trainer(model, lambda: model(torch.rand(2, 4)).sum()), timed=0)
     for phase, name in ((Phase.FORWARD, "aten::addmm"), (Phase.BACKWARD, "aten::mm")):
         found = {
             trace.ops.module[i]
@@ -114,7 +115,7 @@ def test_phases_with_clipping_and_zeroing() -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
 
-    trace = measured(step, timed=0)
+    trace = measure(step, timed=0)
     assert set(trace.ops.phase) == {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER}
     assert "aten::_foreach_zero_" in ops(trace, Phase.OPTIMIZER)
     assert "aten::linalg_vector_norm" in ops(trace, Phase.OPTIMIZER)
@@ -129,7 +130,7 @@ def test_gradient_accumulation_is_one_iteration_and_adds_in_place() -> None:
         model(torch.rand(2, 4)).sum().backward()
         return model(torch.rand(2, 4)).sum()
 
-    trace = measured(trainer(model, forward), timed=0)
+    trace = measure(trainer(model, forward), timed=0)
     assert ops(trace, Phase.FORWARD).count("aten::mm") == 2
     assert ops(trace, Phase.BACKWARD).count("aten::add_") == 1
     assert tensors(trace, Kind.GRADIENT) == ["float32[4, 4]"]
@@ -145,7 +146,7 @@ def test_checkpointed_activations_are_recomputed_in_the_backward_pass() -> None:
                 return model(data).sum()
             return checkpoint(model, data.clone().requires_grad_(), use_reentrant=reentrant).sum()
 
-        return measured(trainer(model, forward), timed=0)
+        return measure(trainer(model, forward), timed=0)
 
     plain = run(None)
     for reentrant in (True, False):
@@ -163,7 +164,7 @@ def test_autocast_casts_are_ops() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return model(torch.rand(4, 16)).float().sum()
 
-    trace = measured(trainer(model, forward))
+    trace = measure(trainer(model, forward))
     assert "aten::_to_copy" in ops(trace)
     assert "bfloat16[16, 16]" in trace.tensors.layout.words
 
@@ -176,7 +177,7 @@ def test_inference_keeps_no_activation(mode: Callable[[], torch.no_grad]) -> Non
         with mode():
             model(torch.rand(2, 4))
 
-    trace = measured(step)
+    trace = measure(step)
     assert set(trace.ops.phase) == {Phase.INFERENCE}
     assert not (trace.tensors.kind == Kind.ACTIVATION).any()
     assert not trace.tensors.saved.any()
@@ -192,14 +193,14 @@ def test_several_optimizers_in_one_step() -> None:
             network(torch.rand(2, 4)).sum().backward()
             optimizer.step()
 
-    trace = measured(step)
+    trace = measure(step)
     assert len(tensors(trace, Kind.OPTIMIZER)) == 2 * 3  # two moments and a step counter each
     assert trace.persistent_bytes == 2 * (3 * 64 + 4) + 64  # and the second network's gradient
 
 
 def test_changing_shapes_are_reported_and_the_largest_iteration_is_the_trace() -> None:
     sizes = iter([10, 10, 30, 20, 10])
-    trace = measured(lambda: torch.ones(next(sizes)) + 1, iterations=3, timed=0)
+    trace = measure(lambda: torch.ones(next(sizes)) + 1, iterations=3, timed=0)
     assert "10" in trace.variation or "30" in trace.variation
     assert trace.peak_bytes == 2 * 30 * 4
 
@@ -207,7 +208,7 @@ def test_changing_shapes_are_reported_and_the_largest_iteration_is_the_trace() -
 def test_capturing_twice_gives_the_same_ids() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     step = trainer(model, lambda: model(torch.rand(3, 4)).sum(), momentum=0.9)
-    first, second = (measured(step, timed=0) for _ in range(2))
+    first, second = (measure(step, timed=0) for _ in range(2))
     assert ops(first) == ops(second)
     for column in ("bytes", "born", "died", "kind"):
         assert getattr(first.tensors, column).tolist() == getattr(second.tensors, column).tolist()
@@ -220,7 +221,7 @@ def test_recording_changes_no_number() -> None:
         model = nn.Sequential(nn.Linear(4, 16), nn.Dropout(), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
         step = trainer(model, lambda: F.cross_entropy(model(torch.rand(8, 4)), torch.randint(2, (8,))))
         if capture:
-            measured(step, iterations=2, timed=1)  # 4 + 3 iterations
+            measure(step, iterations=2, timed=1)  # 4 + 3 iterations
         else:
             for _ in range(7):
                 step()
@@ -238,7 +239,7 @@ def test_recording_keeps_nothing_alive() -> None:
         dead.append(weakref.ref(made))
         made.sum()
 
-    measured(step)
+    measure(step)
     assert all(reference() is None for reference in dead)
 
 
@@ -255,19 +256,19 @@ def test_a_step_that_raises_leaves_nothing_behind() -> None:
 
     for _ in range(2):
         with pytest.raises(RuntimeError, match="the step's own error"):
-            measured(step)
+            measure(step)
     assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
-    assert measured(lambda: model(torch.rand(1, 2)).sum()).variation == ""
+    assert measure(lambda: model(torch.rand(1, 2)).sum()).variation == ""
 
 
 def test_a_step_without_ops_is_an_error() -> None:
     with pytest.raises(CaptureError, match="no operation on cpu was seen"):
-        measured(lambda: None)
+        measure(lambda: None)
 
 
 def test_times_add_up_to_the_step_and_every_op_has_one() -> None:
     model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
-    trace = measured(trainer(model, lambda: model(torch.rand(32, 64)).sum()), timed=3)
+    trace = measure(trainer(model, lambda: model(torch.rand(32, 64)).sum()), timed=3)
     assert (trace.ops.seconds > 0).all()
     assert trace.seconds == pytest.approx(trace.ops.seconds.sum() + trace.ops.host_seconds.sum())
 
@@ -290,7 +291,7 @@ def test_sparse_gradients_and_custom_functions() -> None:
         Double.apply(table(torch.randint(100, (5,)))).sum().backward()
         optimizer.step()
 
-    trace = measured(step)
+    trace = measure(step)
     trace.check()
     assert ops(trace, Phase.BACKWARD).count("aten::mul") == 1
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from neaptide.capture import estimated, measured
+from neaptide import estimate, measure
 from neaptide.core.device import find_device
 
 Step = Callable[[], object]
@@ -55,7 +55,7 @@ def vit() -> Step:
 
 @pytest.mark.parametrize("build", [bert, gpt2, vit])
 def test_estimate_and_measurement_agree(build: Callable[[], Step]) -> None:
-    one, other = estimated(build, find_device("V100")), measured(build())
+    one, other = estimate(build, find_device("V100")), measure(build())
     for trace in (one, other):
         trace.check()
     assert len(one.ops) == len(other.ops)

@@ -10,20 +10,19 @@ import pytest
 from _pytest.mark import ParameterSet
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from neaptide import models
-from neaptide.capture import estimated, measured
+from neaptide import estimate, measure, models
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Trace
 
 
 @cache
 def measured_trace(name: str) -> Trace:
-    return measured(models.build(name, scale="tiny").step, name=name, timed=1)
+    return measure(models.build(name, scale="tiny").step, name=name, timed=1)
 
 
 @cache
 def estimated_trace(name: str) -> Trace:
-    return estimated(lambda: models.build(name, scale="tiny").step, find_device("V100"), name=name)
+    return estimate(lambda: models.build(name, scale="tiny").step, find_device("V100"), name=name)
 
 
 def networks(*without: str) -> list[ParameterSet]:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.capture.files import save
+from neaptide.capture.files import save_trace
 from neaptide.cli import main
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace_format import decode
@@ -18,7 +18,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "alexnet.trace"
     device = find_device("K40")
     everything = network_trace(alexnet(32), device)
-    save(apply(everything, liveness.plan(everything, everything.peak_bytes, device), device), path)
+    save_trace(apply(everything, liveness.plan(everything, everything.peak_bytes, device), device), path)
     return path
 
 

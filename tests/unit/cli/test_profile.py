@@ -11,13 +11,13 @@ import pytest
 
 from builders import training_trace
 from neaptide import models
-from neaptide.capture.files import load, save
+from neaptide.capture.files import load_trace, save_trace
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     path = tmp_path / "kept.trace"
-    save(training_trace(), path)
+    save_trace(training_trace(), path)
     return path
 
 
@@ -63,7 +63,7 @@ def test_trace_and_figure_are_written(run: Any, kept: Path, tmp_path: Path) -> N
     assert again.read_bytes() == kept.read_bytes()
     assert figure.read_text().startswith("<?xml")
     assert run("profile", kept, "-o", again).code == 0  # a trace may be replaced
-    assert load(again).name == "tiny"
+    assert load_trace(again).name == "tiny"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_too_little_memory_to_measure_is_reported(run: Any, monkeypatch: pytest.
     def too_much(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1e15 bytes")
 
-    monkeypatch.setattr("neaptide.capture.measured", too_much)
+    monkeypatch.setattr("neaptide.capture.measured.measure", too_much)
     outcome = run("profile", "alexnet", "--scale", "tiny", "--batch", "2", "--measure")
     assert outcome.err == "neaptide: this machine has too little memory to run alexnet-tiny at batch 2\n"

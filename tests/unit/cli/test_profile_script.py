@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neaptide.capture.files import load
+from neaptide.capture.files import load_trace
 from neaptide.core.traces.trace import Phase
 
 
@@ -21,7 +21,7 @@ def test_a_script_s_own_output_comes_before_its_profile(run: Any, script: Any, t
     assert report.startswith("plain, training, measured on cpu\n")
     assert "ended before" not in report
     assert (outcome.code, outcome.err) == (0, "")
-    assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} == set(load(kept).ops.phase)
+    assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} == set(load_trace(kept).ops.phase)
 
 
 @pytest.mark.parametrize(("name", "forwards"), [("accumulating", 4), ("gan", 4)])
@@ -30,7 +30,7 @@ def test_an_iteration_ends_with_its_last_optimizers_step(
 ) -> None:
     kept = tmp_path / "kept.trace"
     assert run("profile", "-o", kept, script(name)).code == 0
-    assert len(load(kept).ops.name.which("aten::addmm")) == forwards
+    assert len(load_trace(kept).ops.name.which("aten::addmm")) == forwards
 
 
 def test_serving_is_profiled_too_and_exit_code_0_is_no_failure(run: Any, script: Any) -> None:

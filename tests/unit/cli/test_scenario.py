@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import Op, make_trace, training_trace
-from neaptide.capture.files import save
+from neaptide.capture.files import save_trace
 from neaptide.core.control.job import JobKind
 from neaptide.core.device import find_device
 from neaptide.core.units import GIB
@@ -23,7 +23,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "scenarios").glob("*
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    save(training_trace(), tmp_path / "a.trace")
+    save_trace(training_trace(), tmp_path / "a.trace")
     return tmp_path
 
 
@@ -114,7 +114,7 @@ def test_a_csv_file_that_is_wrong_is_named(here: Path, content: str, part: str) 
 
 
 def test_a_job_may_come_with_other_plans(here: Path) -> None:
-    save(training_trace(asynchronous=False), here / "b.trace")
+    save_trace(training_trace(asynchronous=False), here / "b.trace")
     (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nplans = ["b.trace"]\niterations = 1\n', here)
     assert [trace.asynchronous for trace in job.job.alternatives] == [False]
 
@@ -160,7 +160,7 @@ def test_a_job_may_wait_for_a_larger_budget(here: Path) -> None:
 
 
 def test_a_plan_that_fits_is_enough(here: Path) -> None:
-    save(make_trace([Op()]), here / "less.trace")
+    save_trace(make_trace([Op()]), here / "less.trace")
     text = 'budget = "200B"\n[[job]]\ntrace = "a.trace"\nplans = ["less.trace"]\niterations = 1\n'
     assert jobs_of(text, here)
 

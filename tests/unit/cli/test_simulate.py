@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from neaptide.capture.files import save
+from neaptide.capture.files import save_trace
 from neaptide.reporting.logs.log_file import read_runs
 from neaptide.reporting.logs.metrics import measure
 from neaptide.scenarios import traces as scenario_traces
@@ -56,9 +56,11 @@ class Mine(Policy):
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with traces, a policy and scenarios, and no cache of anybody's."""
-    save(tide("a", ephemeral=900 * MIB, fill=0.4), tmp_path / "a.trace")
-    save(tide("b", ephemeral=700 * MIB, fill=0.4), tmp_path / "b.trace")
-    save(tide("served", ops=20, seconds=0.01, ephemeral=50 * MIB, batch=4, inference=True), tmp_path / "served.trace")
+    save_trace(tide("a", ephemeral=900 * MIB, fill=0.4), tmp_path / "a.trace")
+    save_trace(tide("b", ephemeral=700 * MIB, fill=0.4), tmp_path / "b.trace")
+    save_trace(
+        tide("served", ops=20, seconds=0.01, ephemeral=50 * MIB, batch=4, inference=True), tmp_path / "served.trace"
+    )
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "two.toml").write_text(TWO)
     (tmp_path / "serving.toml").write_text(SERVING)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.capture.files import save
+from neaptide.capture.files import save_trace
 from neaptide.cli import main
 from neaptide.plan import CannotFitError, Planner, Trace, apply, find_device, find_planner
 from neaptide.reproductions.networks.layers import network_trace
@@ -60,7 +60,7 @@ def test_the_command_runs_the_guides_example_beside_a_planner_of_the_registry(
     file: Path, trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = tmp_path / "alexnet.trace"
-    save(trace, saved)
+    save_trace(trace, saved)
     words = ["plan", str(saved), "--device", "K40", "--budget", "95%", "--planner", "vdnn", "--planner", str(file)]
     assert main([*words, "--json"]) == 0
     values = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.capture.files import save
+from neaptide.capture.files import save_trace
 from neaptide.cli import main
 from neaptide.plan import PLANNERS, find_planner
 from steps import chain_step, device
@@ -77,7 +77,7 @@ def test_a_planner_that_returns_no_plan_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_refuses_a_plan_above_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "chain.trace"
-    save(chain_step([10] * 4), saved)
+    save_trace(chain_step([10] * 4), saved)
     path = written(tmp_path, HEAD + "def plan(trace, budget_bytes, device): return Plan(planner='idle')\n")
     assert main(["plan", str(saved), "--budget", "50%", "--planner", path]) == 2
     error = capsys.readouterr().err

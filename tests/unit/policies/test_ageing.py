@@ -11,7 +11,7 @@ from neaptide.core.control.job import Job, JobState
 from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
 from neaptide.policies import POLICIES
-from neaptide.policies.parts.ageing import PATIENCE, make_way, overdue
+from neaptide.policies.parts.ageing import PATIENCE, overdue, overdue_swap
 from neaptide.simulation import Outcome, Submission, simulate
 from tides import MIB
 from tides import tide as tide_of
@@ -84,6 +84,6 @@ class TestOverdue:
     def test_the_longest_on_the_device_leave_first_and_no_more_than_needed(self) -> None:
         jobs = [job(name, tide(10, persistent=30), lane_since_ns=at) for name, at in (("x", 5), ("y", 3), ("z", 4))]
         one = job("b", tide(10, persistent=50), state=JobState.SUSPENDED)
-        swap = make_way(view(*jobs, one, now=10**6))
+        swap = overdue_swap(view(*jobs, one, now=10**6))
         assert swap is not None
         assert (swap[0].name, [other.name for other in swap[1]]) == ("b", ["y", "z"])

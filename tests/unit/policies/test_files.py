@@ -1,27 +1,28 @@
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import neaptide
 from neaptide.core.control.actions import Admit, Start
 from neaptide.core.control.events import JobEnded
 from neaptide.core.control.job import Job, JobState
 from neaptide.core.control.policy import Policy
-from neaptide.core.device import find_device
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
 from neaptide.policies.zico import Zico
-from neaptide.simulation import Submission, simulate
 from tides import MIB
 from tides import tide as tide_trace
 from views import job, tide, view
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing-a-policy.md"
-HEAD = "from neaptide.core.control.policy import Policy\n"
+HEAD = "from neaptide.policy import Policy\n"
 
 
-def example() -> str:
-    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[0]
+def example(number: int = 0) -> str:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[number]
 
 
 def written(folder: Path, text: str, name: str = "mine.py") -> str:
@@ -51,14 +52,23 @@ def test_the_guides_example_has_at_most_40_lines_and_runs_by_path(tmp_path: Path
 
 
 def test_the_guides_example_shares_a_simulated_device(tmp_path: Path) -> None:
-    policy = find_policy(written(tmp_path, example(), "shortest.py"))
+    path = written(tmp_path, example(), "shortest.py")
     jobs = [Job(name=name, trace=tide_trace(fill=0.4), iterations=count) for name, count in (("a", 9), ("b", 3))]
-    submissions = [Submission(each) for each in jobs]
-    shared = simulate(submissions, find_device("V100"), 2200 * MIB, policy)
-    by_turns = simulate(submissions, find_device("V100"), 2200 * MIB, find_policy("temporal"))
+    shared = neaptide.simulate(jobs, 2200 * MIB, policy=path)
+    by_turns = neaptide.simulate(jobs, 2200 * MIB, policy="temporal")
     assert [entry.job for entry in shared.entries if isinstance(entry, JobEnded)] == ["b", "a"]
     assert shared.end_ns < 0.9 * by_turns.end_ns
     assert shared.over_budget_bytes == 0
+
+
+def test_the_guides_simulation_runs_outside_the_package(tmp_path: Path) -> None:
+    written(tmp_path, example(), "shortest.py")
+    neaptide.save_trace(tide_trace(), tmp_path / "resnet50.trace")
+    program = written(tmp_path, example(1), "compare.py")
+    ended = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    seconds, peak_bytes = map(float, ended.stdout.split())
+    assert seconds > 0
+    assert 0 < peak_bytes <= 12 * 1024 * MIB
 
 
 def test_a_frozen_policy_from_a_file_is_a_policy_like_any_other(tmp_path: Path) -> None:

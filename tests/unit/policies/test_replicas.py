@@ -4,7 +4,7 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.traces.profile import Profile
 from neaptide.policies.neaptide import Neaptide
-from neaptide.policies.parts.replicas import better_after_forward, in_step
+from neaptide.policies.parts.replicas import in_step, should_follow_forward
 from views import job, tide, view
 
 MS = 1_000_000
@@ -21,7 +21,7 @@ def running(profile: Profile, position_ns: int = 0) -> JobView:
 
 
 def better(profile: Profile, other: JobView, free_bytes: int = 90) -> bool:
-    return better_after_forward(job("next", profile), other, free_bytes, 16)
+    return should_follow_forward(job("next", profile), other, free_bytes, 16)
 
 
 def test_a_replica_starts_after_the_forward_pass_of_the_other() -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
-from neaptide.policies.parts.slack import NEVER, Slack, ops_in_the_way_ns
+from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
 from views import job, tide
 
 SLACK = Slack(spare=0.1, lead=1.5)
@@ -49,6 +49,6 @@ def test_ops_of_those_that_run_at_once_are_in_the_way_one_after_another() -> Non
     one = job("one", tide(1, longest_ns=30), state=JobState.RUNNING)
     other = job("other", tide(1, longest_ns=20), state=JobState.RUNNING)
     ready = job("ready", tide(1, longest_ns=40))
-    assert ops_in_the_way_ns([]) == 0
-    assert ops_in_the_way_ns([one, other]) == 50
-    assert ops_in_the_way_ns([one, ready]) == 40  # which may be the next to run
+    assert ops_of_others_ns([]) == 0
+    assert ops_of_others_ns([one, other]) == 50
+    assert ops_of_others_ns([one, ready]) == 40  # which may be the next to run

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from neaptide.capture.costing.cost import fill_of
 from neaptide.capture.recording.log import Kernel, Log, Storage
+from neaptide.capture.timing.cost import fill_of
 from neaptide.core.traces.columns import Labels, Lists
 from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from neaptide.capture.costing.cost import Cost
+from neaptide.capture.timing.cost import Cost
 from neaptide.core.traces.trace import Kind, Phase
 
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neaptide.capture.costing.cost import cost_of
 from neaptide.capture.recording.log import Kernel, Log, Storage
 from neaptide.capture.recording.operators import Facts, argument_of, facts_of, is_host_arithmetic, layout_of, tensors_in
+from neaptide.capture.timing.cost import cost_of
 from neaptide.core.traces.trace import Kind, Phase
 
 aten = torch.ops.aten

@@ -161,7 +161,7 @@ def _write(
     output: Path | None,
     figure: Path | None,
 ) -> list[str]:
-    from neaptide.capture.files import save
+    from neaptide.capture.files import save_trace
     from neaptide.planning.apply import apply
     from neaptide.reporting.figures.frontier import save_frontier
     from neaptide.reporting.terminal.progress import progress
@@ -171,7 +171,7 @@ def _write(
     if output is not None and made:
         fastest = min(made, key=lambda attempt: attempt.summary.seconds if attempt.summary else 0.0)
         assert fastest.plan is not None
-        save(apply(trace, fastest.plan, spec), output)
+        save_trace(apply(trace, fastest.plan, spec), output)
         written.append(f"the trace under {fastest.planner}'s plan written to {output}")
     if figure is not None:
         found: dict[str, list[Summary]] = {}

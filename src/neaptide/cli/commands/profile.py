@@ -49,10 +49,10 @@ def profile(
     if arguments:
         raise ValueError(f"{target} is a {kind} and takes no arguments, but {arguments[0]!r} follows it")
     if kind == "trace":
-        from neaptide.capture.files import load
+        from neaptide.capture.files import load_trace
 
         options.refuse(f"{target} is a trace, and what it was profiled with is fixed")
-        _show(load(Path(target)), None, output, figure)
+        _show(load_trace(Path(target)), None, output, figure)
     else:
         _show(*sources.model_trace(target, options), output, figure)
     return 0
@@ -98,12 +98,12 @@ def _is_trace(path: Path) -> bool:
 
 def _show(trace: Trace, device: DeviceSpec | None, output: Path | None, figure: Path | None, note: str = "") -> None:
     """Write the files, then print, so that a closed pipe loses no file."""
-    from neaptide.capture.files import save
+    from neaptide.capture.files import save_trace
     from neaptide.cli import console
     from neaptide.reporting.terminal.profile_summary import print_profile
 
     if output is not None:
-        save(trace, output)
+        save_trace(trace, output)
     if figure is not None:
         from neaptide.reporting.figures.profile import save_profile
 

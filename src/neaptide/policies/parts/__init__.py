@@ -1,4 +1,6 @@
-"""Rules that several policies share: admission, ageing, lanes, precedence, staggering.
+"""Rules that several policies share.
 
-Policies import these; each part imports only `core`.
+`admission` and `ageing` decide which jobs are on the device, `residence` and `precedence` do so by rank, `lanes` by
+Salus's lanes. `stagger`, `slack` and `replicas` decide when an iteration starts, `plans` which plan a job follows.
+Policies import these; the parts import `core` and each other.
 """

@@ -1,8 +1,8 @@
 """Lanes of ephemeral memory (Salus, MLSys'20, section 3.3.2), as pure arithmetic.
 
 The jobs of a lane take turns, so a lane is as large as its largest member. Lanes are safe while
-sum(P) + sum over lanes of max(E) <= capacity. The original opens, joins and grows lanes; ours also shrink by themselves
-(a lane's size is always that of its present members), merge, and spread out again.
+sum(P) + sum over lanes of max(E) <= capacity. The paper's lanes open, take in jobs and grow. These lanes also shrink (a
+lane is always as large as its present members need), merge, and split again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work
 
 
-def inside(job: JobView) -> bool:
-    """Whether it is inside an iteration, and so holds ephemeral bytes or will when it is back from the host."""
+def in_iteration(job: JobView) -> bool:
+    """Whether the job is inside an iteration: it holds ephemeral bytes, or will again when it is resumed."""
     begun = job.position_ns > 0 or bool(job.serving)
     return job.state is JobState.RUNNING or (job.state is JobState.SUSPENDED and begun)
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Which jobs share which lane. Never changes: every verb gives other lanes, or None where it cannot be done."""
+    """Which jobs share which lane. Frozen: every method returns other lanes, or None if the change is impossible."""
 
     capacity_bytes: int
     members: Mapping[int, tuple[JobView, ...]]
-    settled: bool = False  # as they will be when no iteration runs: two that were merged while both ran take turns then
+    settled: bool = False  # sizes as after the running iterations: then merged jobs take turns
 
     @classmethod
     def of(cls, view: View) -> Lanes:
@@ -45,7 +45,7 @@ class Lanes:
 
     @cached_property
     def free_bytes(self) -> int:
-        """What the safety condition leaves; less than nothing when it does not hold."""
+        """Bytes that the safety condition leaves free; below zero when it does not hold."""
         persistent = sum(job.profile.persistent_bytes for jobs in self.members.values() for job in jobs)
         return self.capacity_bytes - persistent - sum(self.sizes.values())
 
@@ -56,10 +56,10 @@ class Lanes:
     def lane_of(self) -> dict[str, int]:
         return {job.name: lane for lane, jobs in self.members.items() for job in jobs}
 
-    # --- placing a job that comes (the paper's order: open, join the best match, resize the smallest that can grow)
+    # --- placing a new job (the paper's order: open a lane, join the best match, grow the smallest that can grow)
 
     def place(self, job: JobView, most_lanes: int | None = None, share: bool = True) -> Lanes | None:
-        """With the job in a lane of its own, or else in one that it shares; at most so many lanes."""
+        """These lanes with the job in a lane of its own or, if `share`, in another's; at most `most_lanes` of them."""
         free = self.free_bytes - job.profile.persistent_bytes
         if free < 0:
             return None
@@ -77,21 +77,24 @@ class Lanes:
         return self._with(job, (joins + grows)[0]) if joins or grows else None
 
     def _serving(self) -> int | None:
-        """The lane where inference instances are packed: each needs it only for a moment."""
+        """The lane that all inference jobs share: each needs it only for a moment."""
         packed = [lane for lane, jobs in self.members.items() if any(job.kind is JobKind.INFERENCE for job in jobs)]
         return min(packed, default=None)
 
     # --- merging and spreading
 
     def merged(self) -> Lanes:
-        """With the two smallest lanes in one; the smaller of the two is won once their running iterations end."""
+        """These lanes with the two smallest in one. The smaller one's bytes are free when its iteration has ended."""
         keep, gone = sorted(sorted(self.members, key=lambda lane: (self.sizes[lane], lane))[:2])
         members = {lane: jobs for lane, jobs in self.members.items() if lane != gone}
         members[keep] = (*self.members[keep], *self.members[gone])
         return Lanes(self.capacity_bytes, members)
 
     def make_room(self, job: JobView) -> Lanes:
-        """With the fewest merges after which the job has a place when what runs has ended; unchanged if none helps."""
+        """These lanes after the fewest merges that give the job a place once the running iterations have ended.
+
+        Unchanged if no merge helps.
+        """
         lanes = self
         while lanes._settled().place(job, len(lanes.members)) is None:
             if len(lanes.members) < 2:
@@ -103,20 +106,20 @@ class Lanes:
         return Lanes(self.capacity_bytes, self.members, settled=True)
 
     def made_safe(self) -> Lanes:
-        """Merged until the safety condition holds again, after the budget has become smaller."""
+        """These lanes merged until the safety condition holds again, after a budget cut."""
         lanes = self
         while len(lanes.members) > 1 and not (lanes.safe or lanes._settled().safe):
             lanes = lanes.merged()
         return lanes
 
     def spread(self) -> Lanes:
-        """With training jobs that wait for their turn in lanes of their own, as far as the room goes."""
+        """These lanes with waiting training jobs moved to lanes of their own, as far as memory allows."""
         lanes = self
         for lane, jobs in self.members.items():
-            waiting = [job for job in jobs if not inside(job) and job.kind is JobKind.TRAINING]
+            waiting = [job for job in jobs if not in_iteration(job) and job.kind is JobKind.TRAINING]
             for job in sorted(waiting, key=lambda job: job.profile.ephemeral_bytes):
                 rest = tuple(other for other in lanes.members[lane] if other is not job)
-                if not rest or not any(inside(other) or has_work(other) for other in rest):
+                if not rest or not any(in_iteration(other) or has_work(other) for other in rest):
                     continue
                 apart = Lanes(self.capacity_bytes, {**lanes.members, lane: rest, lanes._unused(): (job,)})
                 if apart.safe:
@@ -124,7 +127,7 @@ class Lanes:
         return lanes
 
     def without(self, job: JobView) -> Lanes:
-        """With the job gone, and its lane with it if it was alone there."""
+        """These lanes without the job, and without its lane if the job was alone there."""
         members = {lane: tuple(each for each in jobs if each is not job) for lane, jobs in self.members.items()}
         return Lanes(self.capacity_bytes, {lane: jobs for lane, jobs in members.items() if jobs})
 
@@ -137,4 +140,4 @@ class Lanes:
 
 def _size(jobs: tuple[JobView, ...], settled: bool) -> int:
     largest = max(job.profile.ephemeral_bytes for job in jobs)
-    return largest if settled else max(largest, sum(job.profile.ephemeral_bytes for job in jobs if inside(job)))
+    return largest if settled else max(largest, sum(job.profile.ephemeral_bytes for job in jobs if in_iteration(job)))

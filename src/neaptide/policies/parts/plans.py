@@ -1,4 +1,6 @@
-"""Which of a job's plans serves all jobs best: less memory lets more run at once, and costs the job time."""
+"""Which of a job's plans gives the device the highest throughput: less memory lets more jobs run at once, but the job
+itself takes longer.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,27 @@ from itertools import combinations
 import numpy as np
 
 from neaptide.core.control.view import JobView
+from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.traces.profile import Profile
-from neaptide.policies.parts.admission import room
-from neaptide.policies.parts.stagger import tide_of
+from neaptide.policies.parts.stagger import capped_curve
 
-# Another plan must promise this much more, so that small changes around a job do not make it switch to and fro.
+# Another plan must promise this much more, so that a job does not switch back and forth with every small change.
 WORTH_A_CHANGE = 1.05
 
 
 @lru_cache(maxsize=4096)
 def time_together(first: Profile, second: Profile, free_bytes: int, in_flight: int) -> float:
-    """The share of time that two iterations, each at any place in its curve, fit side by side."""
-    one, other = tide_of(first, in_flight), tide_of(second, in_flight)
+    """The share of time in which two iterations fit together, if each is at a random point of its curve."""
+    one, other = capped_curve(first, in_flight), capped_curve(second, in_flight)
     fits = np.add.outer(one.bytes, other.bytes) <= free_bytes
     return float(np.diff(one.edges_ns / one.duration_ns) @ fits @ np.diff(other.edges_ns / other.duration_ns))
 
 
 def throughput(profiles: Sequence[Profile], budget_bytes: int, in_flight: int) -> float:
-    """What the device is expected to do with these jobs, as a multiple of what it does for one at a time.
+    """The expected throughput of the device with these jobs, as a multiple of one job at a time.
 
-    As many times as much as there are jobs while they do not fill it, and for the share of time that they fit together;
-    by turns for the rest.
+    For the share of time in which the jobs fit together, each runs at full speed up to the device's capacity; for the
+    rest they take turns.
     """
     if len(profiles) == 1:
         return 1.0
@@ -40,11 +42,11 @@ def throughput(profiles: Sequence[Profile], budget_bytes: int, in_flight: int) -
 
 
 def best_plan(job: JobView, others: Sequence[Profile], budget_bytes: int, in_flight: int) -> int | None:
-    """The plan with the highest throughput, less the time it costs the job, among those that may be beside the others.
+    """The plan with the highest throughput, less the time that it costs the job, among those that fit.
 
-    The present one stays unless another is better by more than a little. None if none may be there.
+    The present plan stays unless another is better by WORTH_A_CHANGE. None if no plan fits.
     """
-    fitting = [plan for plan, profile in enumerate(job.plans) if room([*others, profile], budget_bytes) >= 0]
+    fitting = [plan for plan, profile in enumerate(job.plans) if spare_bytes([*others, profile], budget_bytes) >= 0]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
 

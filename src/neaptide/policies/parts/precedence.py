@@ -1,4 +1,4 @@
-"""Some jobs go first: their whole peaks are kept free for them, and the others share what is left."""
+"""Some jobs go first: their whole peaks are reserved, and the other jobs share the remaining memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from functools import cached_property
 from neaptide.core.control.actions import Action, Admit, Resume, Suspend
 from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work, room
+from neaptide.core.rules.admission import spare_bytes
+from neaptide.policies.parts.admission import has_work
 from neaptide.policies.parts.ageing import overdue
 
-_COME = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
+_BRING = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
 
 
 @dataclass(frozen=True)
 class Precedence:
-    """Who goes first and who comes after, each in its order; jobs larger than the budget are in neither."""
+    """The jobs that go first and the others, each in their order. Jobs larger than the budget are in neither."""
 
     view: View
     first: Sequence[JobView]
@@ -25,43 +26,39 @@ class Precedence:
 
     @cached_property
     def kept(self) -> list[JobView]:
-        """Those that may be on the device beside the first ones: each of them could run there, one at a time."""
+        """The other jobs that may be on the device beside the first ones: each could run there, one at a time."""
         kept: list[JobView] = []
-        left, ephemeral = self._left_bytes, 0
         for job in self.after:
-            highest = max(ephemeral, job.profile.ephemeral_bytes)
-            if job.profile.persistent_bytes + highest <= left:
-                left -= job.profile.persistent_bytes
-                ephemeral = highest
+            if spare_bytes([each.profile for each in (*kept, job)], self._left_bytes) >= 0:
                 kept.append(job)
         return kept
 
-    @property
+    @cached_property
     def _left_bytes(self) -> int:
         return self.view.budget_bytes - sum(job.profile.peak_bytes for job in self.first)
 
     @cached_property
     def moves(self) -> list[Action]:
-        """Who leaves the device, at the end of its iteration, and who comes to it."""
+        """Suspends the jobs that have no place, between iterations; admits or resumes the jobs that now fit."""
         out = [job for job in self.after if job not in self.kept]
         leave = [job for job in out if job.state is JobState.READY and not job.finishing]
         actions: list[Action] = [Suspend(job.name) for job in leave]
         inside = [job.profile for job in self.view.admitted if job not in leave]
         for job in (*self.first, *self.kept):
-            come = None if job.evicted else _COME.get(job.state)
-            if come and room([*inside, job.profile], self.view.budget_bytes) >= 0:
+            bring = None if job.evicted else _BRING.get(job.state)
+            if bring and spare_bytes([*inside, job.profile], self.view.budget_bytes) >= 0:
                 inside.append(job.profile)
-                actions.append(come(job.name))
+                actions.append(bring(job.name))
         return actions
 
     def ready(self, jobs: Sequence[JobView]) -> list[JobView]:
-        """Those of the jobs that have work and are on the device, or have just come to it."""
+        """Those of `jobs` that have work and are on the device, or come to it by `moves`."""
         came = {move.job for move in self.moves if isinstance(move, (Admit, Resume))}
         return [job for job in jobs if job.wants_to_run or (job.name in came and has_work(job))]
 
     @property
     def beside(self) -> list[JobView]:
-        """Those of the others that can start an iteration and leave the first ones their peaks."""
+        """The other jobs that can start an iteration and leave the first ones their peaks."""
         left = self._left_bytes
         left -= sum(job.profile.persistent_bytes for job in self.after if job in self.kept or job.admitted)
         left -= sum(job.profile.ephemeral_bytes for job in self.after if job.state is JobState.RUNNING)
@@ -76,7 +73,7 @@ class Precedence:
 def in_turn(view: View) -> list[JobView]:
     """The jobs that fit the budget: larger priorities first, then in the order of arrival.
 
-    Who has gone to host memory comes after those that were there before it went, until it is overdue.
+    A suspended job ranks by the time of its suspension instead of its arrival, until it is overdue.
     """
 
     def turn(job: JobView) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How much time an inference job with an SLO has to spare, and what follows from that."""
+"""How much time an inference job with an SLO has to spare: when its batch must start, and when other jobs must stop."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NEVER = 2**62
 
 @dataclass(frozen=True)
 class Slack:
-    """When a job with a deadline must be served, and when nobody may get in its way any more.
+    """When a job with a deadline must be served, and when other jobs must leave the device to it.
 
-    Before the deadline some time is kept free: as long as the ops of other jobs may last that have begun when the gates
-    close (`others_ns`: nobody interrupts an op), and `spare` of the deadline for what cannot be foreseen.
+    Some time before the deadline is reserved: `others_ns` for ops of other jobs that are on the device when the gates
+    close (an op cannot be interrupted), and the share `spare` of the deadline for surprises.
     """
 
     spare: float
@@ -24,9 +24,10 @@ class Slack:
     others_ns: int = 0
 
     def serve_at_ns(self, job: JobView) -> int:
-        """When its waiting samples are to be started: now if they fill a batch, else as late as is safe.
+        """When to start the job's waiting samples: now if they fill a batch, else as late as is safe.
 
-        Safe is to keep out of the spare time if the iteration takes `lead` times as long as the last one, or as alone.
+        It is safe if the batch ends before the reserved time although it takes `lead` times as long as the last one, or
+        as alone.
         """
         if not job.requests:
             return NEVER
@@ -35,9 +36,9 @@ class Slack:
         return job.requests[0] + self._allowed_ns(job) - int(self.lead * max(job.profile.solo_ns, job.recent_ns))
 
     def urgent_at_ns(self, job: JobView) -> int:
-        """When its samples come into the spare time if the device does nothing for them until then.
+        """When the job's samples would reach the reserved time if the device did nothing for them until then.
 
-        From then on they need all of the device. Samples that wait behind a running batch count with it.
+        From then on they need the whole device. Samples that wait behind a running batch count, too.
         """
         need_ns = job.profile.solo_ns - job.position_ns if job.state is JobState.RUNNING else 0
         at_ns = job.serving[0] + self._allowed_ns(job) - need_ns if job.serving else NEVER
@@ -50,7 +51,7 @@ class Slack:
         return round(job.deadline_ns * (1 - self.spare)) - self.others_ns
 
 
-def ops_in_the_way_ns(others: Sequence[JobView]) -> int:
-    """How long the ops that others have on the device may last: side by side they slow each other down."""
+def ops_of_others_ns(others: Sequence[JobView]) -> int:
+    """How long the ops of other jobs on the device may last; concurrent ops slow each other down."""
     running = sum(job.profile.longest_ns for job in others if job.state is JobState.RUNNING)
     return max([running, *(job.profile.longest_ns for job in others)])

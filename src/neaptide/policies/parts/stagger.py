@@ -1,4 +1,4 @@
-"""Staggering: the sum of the tides that are under way, and when another one fits beside them."""
+"""Staggering (Zico, ATC'21): the sum of the running iterations' curves, and when another iteration fits beside them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from neaptide.core.control.view import JobView
 from neaptide.core.traces.curve import MemoryCurve, total, total_remaining
 from neaptide.core.traces.profile import Profile
 
-# Enough to follow a tide to a few per cent, and few enough to fit it in microseconds.
+# Steps of a coarsened curve: enough to follow it to a few per cent, and few enough to fit it in microseconds.
 STEPS = 64
 
 
 @dataclass(frozen=True)
 class Stagger:
-    """Starts iterations after the smallest delay with which all curves together stay within the bytes there are.
+    """Starts each iteration after the smallest delay for which all curves together stay within the free bytes.
 
-    The jobs are fitted in the order given. The first that must wait keeps its place: its curve, shifted by its delay,
-    counts for those behind it, and the next `behind` of them start only if they fit beside that. So whoever overtakes
-    it does not delay it, and it waits for iterations that run already, and for no others.
+    The jobs are tried in the given order. The first job that must wait keeps its place: its curve, shifted by its
+    delay, is added for the jobs behind it, and at most `behind` of those are tried. So a job that overtakes it does not
+    delay it: it waits only for iterations that run already.
     """
 
     in_flight: int  # the largest cap on kernels in flight; the curves are read under it
-    early: float  # a delay shorter than this share of the iteration alone is not waited for
-    behind: int
+    early: float  # a delay shorter than this share of the job's time alone is ignored
+    behind: int  # jobs tried after the first that must wait
     shortest_wait_ns: int = 20_000
 
     def plan(
@@ -37,15 +37,16 @@ class Stagger:
         may_run_beside: Callable[[JobView, Sequence[JobView]], bool] | None = None,
         not_early: Callable[[JobView, Sequence[JobView]], bool] | None = None,
     ) -> tuple[list[JobView], int | None]:
-        """The jobs to start now, and the delay after which to ask again for the first of those that wait.
+        """The jobs to start now, and the delay after which to decide again on the first job that must wait.
 
-        `may_run_beside` says who may start beside whom at all, `not_early` who must wait for the whole delay.
+        `may_run_beside` says whether a job may start beside the running ones at all, `not_early` whether it must wait
+        for its whole delay.
         """
         starts: list[JobView] = []
         if not waiting:
             return starts, None
-        beside = UnderWay(running, self.in_flight)
-        kept: MemoryCurve | None = None  # the curve of the first that must wait, at its place
+        beside = RunningCurves(running, self.in_flight)
+        kept: MemoryCurve | None = None  # the shifted curve of the first job that must wait
         delay_ns, tries = None, len(waiting)
         for job in waiting:
             if tries == 0:
@@ -53,7 +54,7 @@ class Stagger:
             if may_run_beside is not None and not may_run_beside(job, beside.jobs):
                 continue
             tries -= 1
-            own = tide_of(job.profile, self.in_flight)
+            own = capped_curve(job.profile, self.in_flight)
             if kept is not None:
                 fits = fits_now(own, beside.curve, free_bytes)
                 fits = fits and fits_now(own, summed(beside.curve, kept), free_bytes)
@@ -63,12 +64,12 @@ class Stagger:
             ):
                 late_ns = own.earliest_fit(beside.curve, free_bytes)
                 if late_ns is None:
-                    continue  # it does not even fit alone
+                    continue  # it does not fit even alone
                 in_time = not_early is not None and not_early(job, beside.jobs)
                 wait_ns = late_ns if in_time else late_ns - int(self.early * job.profile.solo_ns)
                 fits = wait_ns <= 0
                 if not fits:
-                    # What runs may slow down, so that delays shrink by ever less: it is not asked all too often.
+                    # Running iterations may slow down, so delays shrink slowly: enforce a minimum wait.
                     delay_ns = max(wait_ns, job.profile.solo_ns // 100, self.shortest_wait_ns)
                     kept, tries = own.shift(late_ns), self.behind
             if fits:
@@ -77,26 +78,28 @@ class Stagger:
         return starts, delay_ns
 
 
-class UnderWay:
-    """Iterations that run, or start now. Their curves are summed up only when that is asked for: often nobody does."""
+class RunningCurves:
+    """Iterations that run, or start now. Their curves are summed only when `curve` is read, which is seldom."""
 
     def __init__(self, running: Sequence[JobView], in_flight: int) -> None:
         self.jobs = running
         self._in_flight = in_flight
-        # If each came to the highest level that it has before it at the same time.
-        self._highest_bytes = sum(_tide(job, in_flight).remaining_peak(job.position_ns) for job in running)
+        # If all reached their highest remaining levels at the same time.
+        self._highest_bytes = sum(
+            capped_curve(job.profile, in_flight).remaining_peak(job.position_ns) for job in running
+        )
         self._curve: MemoryCurve | None = None
-        self._summed_up = 0  # so many of the jobs are in the curve
+        self._summed_up = 0  # jobs that are in the curve
 
     def leaves(self, peak_bytes: int, free_bytes: int) -> bool:
-        """Whether there is room for such a peak at any time from now on; if not, it may still find its place."""
+        """Whether an iteration with this peak fits at any time from now on. If not, it may still fit at some time."""
         return self._highest_bytes + peak_bytes <= free_bytes
 
     @property
     def curve(self) -> MemoryCurve | None:
-        """What is left of all their curves, with now as its zero; None if nothing is."""
+        """The sum of the curves' remaining parts, from now on; None if nothing remains."""
         if self._summed_up < len(self.jobs):
-            more = under_way(self.jobs[self._summed_up :], self._in_flight)
+            more = remaining_curve(self.jobs[self._summed_up :], self._in_flight)
             self._curve = self._curve if more is None else summed(self._curve, more)
             self._summed_up = len(self.jobs)
         return self._curve
@@ -108,27 +111,24 @@ class UnderWay:
 
 @lru_cache(maxsize=1024)
 def cap_of(profile: Profile, in_flight: int) -> int:
-    """The cap on kernels in flight for an iteration of few kernels is lower: each of them is a large part of it."""
+    """The job's cap on kernels in flight: lower for an iteration of few kernels, where each is a large part."""
     return max(2, min(in_flight, profile.kernels // 16))
 
 
 @lru_cache(maxsize=1024)
-def tide_of(profile: Profile, in_flight: int) -> MemoryCurve:
-    """The curve under the cap on kernels in flight, in few steps: nowhere below it, with the same peak."""
+def capped_curve(profile: Profile, in_flight: int) -> MemoryCurve:
+    """The curve under the cap on kernels in flight, coarsened: never below the exact curve, with the same peak."""
     return profile.curve_ahead(cap_of(profile, in_flight)).coarsen(STEPS)
 
 
-def under_way(running: Sequence[JobView], in_flight: int) -> MemoryCurve | None:
-    """The sum of what is left of the running iterations' curves, with now as its zero; None if nothing is."""
-    return total_remaining([_tide(job, in_flight) for job in running], [job.position_ns for job in running])
-
-
-def _tide(job: JobView, in_flight: int) -> MemoryCurve:
-    return tide_of(job.profile, in_flight)
+def remaining_curve(running: Sequence[JobView], in_flight: int) -> MemoryCurve | None:
+    """The sum of the remaining parts of the running iterations' curves, from now on; None if nothing remains."""
+    curves = [capped_curve(job.profile, in_flight) for job in running]
+    return total_remaining(curves, [job.position_ns for job in running])
 
 
 def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Action]:
-    """Caps on kernels in flight; none while all jobs could be at their peaks at once: launching ahead harms nobody."""
+    """Caps on kernels in flight. There are none while all peaks fit at once: launching ahead then harms no job."""
     crowded = sum(job.profile.peak_bytes for job in jobs) > budget_bytes
     return [
         CapInFlight(job.name, cap)
@@ -138,12 +138,12 @@ def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Act
 
 
 def summed(base: MemoryCurve | None, own: MemoryCurve) -> MemoryCurve:
-    """The sum with a base that may be nothing."""
+    """The sum of two curves, the first of which may be missing."""
     return own if base is None else total([base, own])
 
 
 def fits_now(own: MemoryCurve, base: MemoryCurve | None, free_bytes: int) -> bool:
-    """Whether a curve that starts now stays within the bytes beside another that has now as its zero."""
+    """Whether a curve that starts now stays within the free bytes beside `base`, which also starts now."""
     if base is None:
         return own.peak <= free_bytes
     if int(own.bytes[0]) + int(base.bytes[0]) > free_bytes:

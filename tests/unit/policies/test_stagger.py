@@ -1,7 +1,7 @@
 from neaptide.core.control.actions import CapInFlight
 from neaptide.core.control.job import JobState
 from neaptide.core.traces.curve import MemoryCurve
-from neaptide.policies.parts.stagger import Stagger, UnderWay, caps, fits_now, tide_of, under_way
+from neaptide.policies.parts.stagger import RunningCurves, Stagger, capped_curve, caps, fits_now, remaining_curve
 from views import job, tide
 
 RUNNING = JobState.RUNNING
@@ -16,15 +16,15 @@ def curve(*levels: int) -> MemoryCurve:
 
 def test_what_is_under_way_is_the_rest_of_each_running_iteration_from_now_on() -> None:
     running = [job("a", TIDE, state=RUNNING, position_ns=3 * MS), job("b", TIDE, state=RUNNING, position_ns=4 * MS)]
-    left = under_way(running, in_flight=16)
+    left = remaining_curve(running, in_flight=16)
     assert left is not None
     assert left.edges_ns.tolist() == [0, MS, 2 * MS]
     assert left.bytes.tolist() == [60, 20]
 
 
 def test_nothing_is_under_way_when_all_iterations_are_at_their_ends() -> None:
-    assert under_way([], in_flight=16) is None
-    assert under_way([job("a", TIDE, state=RUNNING, position_ns=5 * MS)], in_flight=16) is None
+    assert remaining_curve([], in_flight=16) is None
+    assert remaining_curve([job("a", TIDE, state=RUNNING, position_ns=5 * MS)], in_flight=16) is None
 
 
 def test_a_curve_fits_now_if_it_does_at_every_step_of_both() -> None:
@@ -38,7 +38,7 @@ def test_a_curve_fits_now_if_it_does_at_every_step_of_both() -> None:
 
 def test_a_tide_in_few_steps_is_nowhere_below_the_curve() -> None:
     ragged = tide(*[(index * 37) % 100 for index in range(200)], step_ns=10)
-    coarse = tide_of(ragged, 16)
+    coarse = capped_curve(ragged, 16)
     assert len(coarse) <= 64
     assert coarse.peak == ragged.curve.peak
     times = ragged.curve.edges_ns[:-1]
@@ -91,7 +91,7 @@ def test_who_must_not_start_early_waits_for_the_whole_delay() -> None:
 
 
 def test_peaks_that_fit_together_need_no_sum_and_others_may_still_fit() -> None:
-    under = UnderWay([job("a", TIDE, state=RUNNING, position_ns=3 * MS)], in_flight=16)
+    under = RunningCurves([job("a", TIDE, state=RUNNING, position_ns=3 * MS)], in_flight=16)
     assert under.leaves(60, 100)
     assert not under.leaves(60, 99)
     under.start(job("b", TIDE))
