@@ -1,7 +1,7 @@
 """Devices that jobs share. Each is one folder with a `kind.py`; `interface` says what a device must do.
 
-Everything above imports this package, `devices.interface`, `devices.board` and `devices.local`, and no device. Of these
-only `devices.local` needs torch.
+Everything above imports this package, `devices.interface`, `devices.board` and `devices.local`, and no device; of these
+only `devices.local` needs torch. The author of a device needs this package alone (docs/writing-a-device.md).
 
 NEAPTIDE_DEVICE names the device to use: a kind and an index such as `soft:0`, or the path of a `kind.py` of one's own,
 which sets `KIND` to a DeviceKind.
@@ -16,8 +16,42 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from neaptide.core.control.need import Need
 from neaptide.core.registry import Registry
-from neaptide.devices.interface import DeviceKind, DeviceName
+from neaptide.devices.board import Board
+from neaptide.devices.interface import (
+    DeviceAgent,
+    DeviceKind,
+    DeviceName,
+    DeviceSettings,
+    IterationFacts,
+    KernelLog,
+    KernelRecord,
+    LocalDevice,
+    MemoryFigures,
+    setting,
+)
+
+__all__ = [
+    "DEFAULT_DEVICE",
+    "KINDS",
+    "Board",
+    "DeviceAgent",
+    "DeviceKind",
+    "DeviceName",
+    "DeviceSettings",
+    "IterationFacts",
+    "KernelLog",
+    "KernelRecord",
+    "LocalDevice",
+    "MemoryFigures",
+    "Need",
+    "chosen_device",
+    "default_kind",
+    "find_kind",
+    "parse_device",
+    "setting",
+]
 
 _HERE = Path(__file__).parent
 DEFAULT_DEVICE = DeviceName("soft")

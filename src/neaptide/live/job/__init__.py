@@ -1,4 +1,5 @@
-"""The part of neaptide inside a job: attaching, finding iterations, measuring the first ones, waiting for permits.
+"""The part of neaptide inside a job: `attach` joins the parts, `client` speaks the protocol and has no torch,
+`connection` is its thread and socket, `first_iterations` measures. A device takes part as a `DeviceAgent`.
 
 A job's process imports it, and nothing else does.
 """
