@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.capture.files import save_trace
+import neaptide
 from neaptide.cli import main
 from neaptide.plan import CannotFitError, Planner, Trace, apply, find_device, find_planner
 from neaptide.reproductions.networks.layers import network_trace
@@ -16,11 +16,14 @@ GUIDE = Path(__file__).parents[3] / "docs" / "writing-a-planner.md"
 DEVICE = find_device("K40")
 
 
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    text = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[0]
     path = tmp_path_factory.mktemp("guide") / "longest_idle.py"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(examples()[0], encoding="utf-8")
     return path
 
 
@@ -60,9 +63,18 @@ def test_the_command_runs_the_guides_example_beside_a_planner_of_the_registry(
     file: Path, trace: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved = tmp_path / "alexnet.trace"
-    save_trace(trace, saved)
+    neaptide.save_trace(trace, saved)
     words = ["plan", str(saved), "--device", "K40", "--budget", "95%", "--planner", "vdnn", "--planner", str(file)]
     assert main([*words, "--json"]) == 0
     values = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [(each["planner"], each["fits"]) for each in values["planners"]] == [("vdnn", True), ("longest-idle", True)]
     assert values["planners"][1]["peak_bytes"] <= values["budget_bytes"]
+
+
+def test_the_guides_program_tries_the_example_on_a_saved_trace(
+    file: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    neaptide.save_trace(trace, file.parent / "alexnet.trace")
+    monkeypatch.chdir(file.parent)
+    exec(examples()[-1], {})
+    assert "Summary(planner='longest-idle', peak_bytes=" in capsys.readouterr().out
