@@ -1,4 +1,4 @@
-"""A hand-made run: two jobs, the second over the budget for a while."""
+"""A hand-made run of two jobs, with more memory than the budget for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`neaptide reproduce` as a test sees it: what is printed, and the values on the last line."""
+"""Runs `neaptide reproduce` for a test: the printed text, and the JSON values of the last line."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from neaptide import __version__
-from neaptide.scenarios.target import end_options_at_program, end_options_at_script
+from neaptide.cli.target import end_options_at_program, end_options_at_script
 
 USER_ERROR, INTERRUPTED = 2, 130
 

@@ -1,4 +1,5 @@
-"""From a scenario file to what the simulator runs: jobs, copies, arrivals, requests, and their traces.
+"""From a scenario file to runs in virtual time: tables, traces, submissions, and the comparison of policies.
 
-Commands and `reproductions` import it.
+Also the sources and the cache of traces, which `profile`, `plan` and the reproductions use too. Commands and
+`reproductions` import this room.
 """

@@ -1,4 +1,4 @@
-"""The same jobs under several policies in virtual time; throughput is measured against the first."""
+"""Runs the same jobs under several policies in virtual time. Throughput is relative to the first policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where `neaptide profile` gets a trace from: torch is loaded here, when it is known to be needed."""
+"""Traces of models and scripts, and devices by name or file. Functions import torch only when they need it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_DEVICE = "V100-16GB"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What may be said of a model, and of nothing else; unset unless the user set it."""
+    """Options that apply to models only; each is unset unless the user set it."""
 
     batch: int | None = None
     device: str | None = None
@@ -28,31 +28,32 @@ class ModelOptions:
     measure: bool = False
 
     def refuse(self, why: str) -> None:
-        """Raise ValueError if anything is set."""
+        """Raise ValueError if any option is set; `why` says why options do not apply."""
         names = [f"--{name}" for name in self.__dataclass_fields__ if getattr(self, name) not in (None, False)]
         if names:
             raise ValueError(f"{' and '.join(names)} can only be given for a model; {why}")
 
 
 def zoo_names() -> str:
-    """The models that can be named."""
+    """The names of all models of the zoo."""
     from neaptide.models import names
 
     return ", ".join(names())
 
 
-def device_of(text: str) -> DeviceSpec:
-    """The device that `--device` names: one of the catalogue, or one that a TOML file describes."""
+def device_of(text: str, directory: Path = Path()) -> DeviceSpec:
+    """A device of the catalogue by name, or the device that a TOML file in the directory describes."""
     if "/" not in text and not text.endswith(".toml"):
         return find_device(text)
+    path = directory / text
     try:
-        return parse_device(Path(text).read_text(encoding="utf-8"))
+        return parse_device(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{text}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | None]:
-    """The trace of a model of the zoo, and the device if it was estimated."""
+    """The trace of a model of the zoo, and the device if the trace was estimated."""
     if options.measure and options.device:
         raise ValueError("--measure runs a model on this machine, --device estimates it for another: choose one")
     device = None if options.measure else device_of(options.device or DEFAULT_DEVICE)
@@ -62,7 +63,7 @@ def model_trace(name: str, options: ModelOptions) -> tuple[Trace, DeviceSpec | N
 
 
 def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_progress: OnProgress) -> Trace:
-    """Estimate a model of the zoo for a device, or without one measure it here."""
+    """Estimate a model of the zoo for a device, or measure it on this machine if `device` is None."""
     from neaptide import models
     from neaptide.capture.estimated import estimate
     from neaptide.capture.measured import measure
@@ -82,7 +83,7 @@ def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_pr
         here = str(pick_device())
         return measure(build(here), device=here, name=title, batch=batch, on_progress=on_progress)
     except (MemoryError, RuntimeError) as error:
-        # What the device raises names what was needed and what there is; the host only says that it failed.
+        # A device's error names the bytes needed and available; an error of the host only says that it failed.
         if "out of memory" in str(error):
             raise ValueError(f"cannot run {title} at batch {batch} here: {error}") from None
         if isinstance(error, MemoryError) or "allocate memory" in str(error):
@@ -91,7 +92,7 @@ def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_pr
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> ScriptRun:
-    """Run a script and watch it."""
+    """Run a script and profile its iterations."""
     with script_progress(path.name) as on_progress:
         from neaptide.capture.script import profile_script
 

@@ -1,4 +1,4 @@
-"""From a scenario and its traces to what the simulator runs: jobs, copies, arrivals and requests."""
+"""The submissions of a scenario: jobs and their copies, arrivals and requests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes
-from neaptide.scenarios.file import Arrivals, JobSpec, Scenario, ns_of
+from neaptide.scenarios.scenario_file import JobSpec, Scenario, ns_of
+from neaptide.scenarios.tables import Arrivals
 from neaptide.scenarios.traces import Traces
 from neaptide.simulation import Submission
 from neaptide.simulation.workloads import poisson
 
 
 def submissions_of(scenario: Scenario, traces: Traces) -> list[Submission]:
-    """Every job of the scenario, copies counted; ValueError if one makes no sense or can never run."""
+    """Every job of the scenario with its copies; ValueError if a job is contradictory or can never run."""
     found: list[Submission] = []
     for spec in scenario.jobs:
         job = _job(spec, traces)
@@ -40,10 +41,10 @@ def _endless(job: Job) -> bool:
 
 
 def _job(spec: JobSpec, traces: Traces) -> Job:
-    """The job that copies are made of."""
+    """The job of which copies are made."""
     given, place, trace = spec.given, spec.place, traces.of(spec)
     if given.iterations is not None and given.duration is not None:
-        raise ValueError(place.error("give iterations or a duration, and not both", "duration"))
+        raise ValueError(place.error("give iterations or a duration, not both", "duration"))
     if given.inference and given.requests is None:
         raise ValueError(place.error("an inference job needs requests, as in requests = { rate = 10, count = 100 }"))
     if given.inference and (given.iterations, given.duration) != (None, None):
@@ -64,7 +65,7 @@ def _job(spec: JobSpec, traces: Traces) -> Job:
 
 
 def _iterations_in(duration_ns: int, trace: Trace) -> int:
-    """As many as a job that is alone gets done in that time; one at least."""
+    """How many iterations a job that is alone does in this time; at least one."""
     return max(1, round(duration_ns / max(trace.seconds * 1e9, 1.0)))
 
 
@@ -97,19 +98,19 @@ def _requests(name: str, arrives_ns: int, spec: JobSpec, scenario: Scenario) -> 
     times = islice(_times(given.arrivals, given.rate, arrives_ns, f"{scenario.seed} {name} requests"), given.count)
     found = tuple(takewhile(lambda at_ns: end_ns is None or at_ns < end_ns, times))
     if not found:
-        raise ValueError(place.error("not one request arrives; raise the rate, the count or the duration", "requests"))
+        raise ValueError(place.error("no request arrives; raise the rate, the count or the duration", "requests"))
     return found
 
 
 def _times(how: Arrivals, per_second: float, start_ns: int, seed: str) -> Iterator[int]:
-    """Times after the start, without end; what is random depends on the seed alone."""
+    """An endless series of times after the start. Random times depend on the seed alone."""
     if how == "poisson":
         return poisson(per_second, crc32(seed.encode()), start_ns=start_ns)
     return (start_ns + round(number * 1e9 / per_second) for number in count(1))
 
 
 def _check_budget(job: Job, spec: JobSpec, scenario: Scenario) -> None:
-    """Raise ValueError unless the job alone fits the largest budget there will be, under one of its plans."""
+    """Raise ValueError unless the job alone fits the scenario's largest budget under one of its plans."""
     least = min((Profile.of(trace) for trace in (job.trace, *job.alternatives)), key=lambda each: each.peak_bytes)
     budget = max([scenario.budget_bytes, *(amount for _, amount in scenario.budget_changes)])
     if least.peak_bytes > budget:

@@ -1,4 +1,4 @@
-"""Tables of a TOML file as structs; what is wrong in one is said with its line."""
+"""Tables of a TOML file as structs. Errors name the file, the line and the table."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the file something is said."""
+    """A table's place in a file."""
 
     file: str
     text: str
-    table: str = ""  # such as job or device
+    table: str = ""  # its name, such as job or device; empty for the top level
     index: int = 0
     title: str = ""
 
     @contextmanager
     def blamed(self, *keys: str) -> Iterator[None]:
-        """Errors inside are about these keys of this table, and say so."""
+        """Turn errors inside into ValueError that names the line of these keys."""
         try:
             yield
         except (ValueError, OSError) as error:
@@ -39,11 +39,11 @@ class Place:
         return f"{', '.join(parts)}: {reason}"
 
     def _line(self, keys: tuple[str, ...]) -> int | None:
-        """The line that sets one of the keys, or else the one that opens the table."""
+        """The line that sets one of the keys, or else the line that opens the table."""
         lines = self.text.splitlines()
         starts = [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[?\s*{self.table}\s*\]", line)]
         if self.table and self.index >= len(starts):
-            return None  # written in another way that TOML knows
+            return None  # the table is written inline or with dotted keys
         start = starts[self.index] + 1 if self.table else 0
         for number, line in enumerate(lines[start:], start + 1):
             if re.match(r"\s*\[", line) and not any(re.match(rf"\s*\[\s*{key}\s*\]", line) for key in keys):
@@ -54,12 +54,12 @@ class Place:
 
 
 def convert(tree: dict[str, Any], kind: type[Given], place: Place) -> Given:
-    """A struct from a table; ValueError with the key that is wrong and the line it is on."""
+    """A struct from a table; ValueError with the wrong key and its line."""
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
-        said = str(error).replace("`", "").replace(" | null", "")
-        reason, _, at = said.partition(" - at $.")
+        message = str(error).replace("`", "").replace(" | null", "")
+        reason, _, at = message.partition(" - at $.")
         if unknown := re.fullmatch(r"Object contains unknown field (.+)", reason):
             table = _table_at(kind, at)
             near = difflib.get_close_matches(unknown[1], table.__struct_fields__, n=1)
@@ -72,7 +72,7 @@ def convert(tree: dict[str, Any], kind: type[Given], place: Place) -> Given:
 
 
 def _table_at(kind: type[msgspec.Struct], at: str) -> type[msgspec.Struct]:
-    """The struct that a key of another one holds."""
+    """The struct of the table at key `at`; `kind` itself if there is none."""
     held = get_type_hints(kind).get(at)
     inner = [each for each in get_args(held) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return inner[0] if inner else kind

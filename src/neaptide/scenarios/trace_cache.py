@@ -1,4 +1,4 @@
-"""Estimated traces kept between commands: an estimate takes seconds, and only the code and the device decide it."""
+"""A cache of estimated traces. An estimate takes seconds and depends only on the code and the device."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import TraceFormatError, decode
 from neaptide.native_library import cache_folder
 
-_DECIDING = ("models/*.py", "capture/*.py", "core/traces/columns.py", "core/device.py", "core/trace*.py")
+_DECIDING = ("models/**/*.py", "capture/**/*.py", "core/traces/*.py", "core/device.py")  # code behind an estimate
 
 
 class TraceKey(msgspec.Struct, frozen=True):
-    """A model of the zoo as a job uses it; None is the model's own batch."""
+    """A model as a job uses it. Batch None is the model's default."""
 
     model: str
     batch: int | None
@@ -28,7 +28,7 @@ class TraceKey(msgspec.Struct, frozen=True):
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a trace as `capture.files` does, but without torch, which a scenario of saved traces never needs."""
+    """Read a trace file without importing torch, unlike `capture.files.load`."""
     try:
         return decode(path.read_bytes())
     except TraceFormatError as error:
@@ -36,7 +36,7 @@ def read_trace(path: Path) -> Trace:
 
 
 class TraceCache:
-    """Traces in the user's cache directory, under a name that changes with all that an estimate depends on."""
+    """Traces in the user's cache directory. A file's name changes with everything that the estimate depends on."""
 
     def __init__(self, device: DeviceSpec) -> None:
         parts = hashlib.sha256(version("torch").encode())
@@ -47,22 +47,22 @@ class TraceCache:
         self._basis = parts.digest()
         self._directory = cache_folder() / "traces"
 
-    def _path(self, wanted: TraceKey) -> Path:
-        mark = hashlib.sha256(self._basis + msgspec.json.encode(wanted)).hexdigest()[:16]
-        name = "".join(letter for letter in wanted.model if letter.isalnum() or letter in "-_")
-        return self._directory / f"{name}-{mark}.trace"
+    def _path(self, key: TraceKey) -> Path:
+        checksum = hashlib.sha256(self._basis + msgspec.json.encode(key)).hexdigest()[:16]
+        name = "".join(letter for letter in key.model if letter.isalnum() or letter in "-_")
+        return self._directory / f"{name}-{checksum}.trace"
 
-    def get(self, wanted: TraceKey) -> Trace | None:
-        """A trace that was kept; None if there is none, or none that can be read. Changes nothing."""
+    def get(self, key: TraceKey) -> Trace | None:
+        """The cached trace; None if there is none that can be read. Changes nothing."""
         try:
-            return read_trace(self._path(wanted))
+            return read_trace(self._path(key))
         except (OSError, ValueError):
             return None
 
-    def put(self, wanted: TraceKey, trace: Trace) -> None:
-        """Keep a trace if the directory can be written."""
+    def put(self, key: TraceKey, trace: Trace) -> None:
+        """Cache a trace, if the directory can be written."""
         from neaptide.capture.files import save_trace
 
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
-            save_trace(trace, self._path(wanted))
+            save_trace(trace, self._path(key))

@@ -1,4 +1,4 @@
-"""`neaptide bench` runs what is in benchmarks/."""
+"""`neaptide bench` runs the files of benchmarks/."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_figures_are_printed(run: Any) -> None:
+def test_figures_are_printed_as_they_come_and_as_a_table(run: Any) -> None:
     outcome = run("bench", "speed")
     assert outcome.code == 0
     assert outcome.err.splitlines() == ["time: 2.5 s (goal <= 3)", "size: 7 KiB"]  # as they come
@@ -50,11 +50,11 @@ def test_the_last_line_is_json(run: Any) -> None:
 
 
 @pytest.mark.parametrize(("words", "code"), [("missed", 0), ("missed --check", 1), ("speed --check", 0)])
-def test_a_missed_goal_is_a_failure_only_when_it_is_checked(run: Any, words: str, code: int) -> None:
+def test_a_missed_goal_fails_the_command_only_with_the_check_option(run: Any, words: str, code: int) -> None:
     assert run("bench", *words.split()).code == code
 
 
-def test_a_benchmark_that_raises_shows_its_figures_and_its_own_traceback(run: Any, benchmarks: Path) -> None:
+def test_a_benchmark_that_raises_shows_its_figures_and_its_traceback(run: Any, benchmarks: Path) -> None:
     outcome = run("bench", "raising", "--json")
     assert outcome.code == 1
     assert "2.5" in outcome.out

@@ -1,4 +1,4 @@
-"""`neaptide reproduce`: each paper's experiment on small made-up traces; what the figures are is not tested here."""
+"""`neaptide reproduce`: each paper's experiment on small made-up traces; the figures themselves are not tested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POLICIES_OF_PAIRS = ["temporal", "spatial-paged", "ticktock", "zico", "neaptide"
 
 
 def estimate(wanted: TraceKey, _device: DeviceSpec) -> Trace:
-    """A tide that is higher, longer and fuller with the batch."""
+    """A tide whose height, duration and fill grow with the batch."""
     batch = wanted.batch or 1
     fill = min(1.0, 0.2 + batch / 200)
     if wanted.inference:
@@ -42,7 +42,7 @@ def estimate(wanted: TraceKey, _device: DeviceSpec) -> Trace:
 
 @pytest.fixture(autouse=True)
 def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]:
-    """Made-up traces in place of estimates, no cache of anybody's, and short runs; the models that were asked for."""
+    """Made-up traces, an empty cache and short runs; returns the keys of the traces that were estimated."""
     asked: list[TraceKey] = []
 
     def noted(wanted: TraceKey, device: DeviceSpec) -> Trace:
@@ -62,7 +62,7 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]
 
 
 @pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet"])
-def test_every_paper_has_ours_beside_the_published_and_three_marks(run: Any, tmp_path: Path, paper: str) -> None:
+def test_every_paper_prints_figures_goals_and_notes(run: Any, tmp_path: Path, paper: str) -> None:
     text, values = reproduced(run, paper, "--figure", tmp_path / "figures")
     headings = ["Ours beside the published", "Goals", "Reported", "Unknown", "Why ours differs"]
     assert [line for line in text.splitlines() if line in headings] == headings
@@ -79,7 +79,7 @@ def test_every_paper_has_ours_beside_the_published_and_three_marks(run: Any, tmp
 
 
 class TestZico:
-    def test_the_seeds_eleven_pairs_and_six_networks_are_run_under_five_policies(self, run: Any) -> None:
+    def test_eleven_pairs_and_six_networks_are_run_under_five_policies(self, run: Any) -> None:
         _, values = reproduced(run, "zico")
         different = values["tables"]["non_identical"]
         assert [row["pair"] for row in different] == [
@@ -101,7 +101,7 @@ class TestZico:
         _, values = reproduced(run, "zico", "--device", "2080Ti")
         assert values["device"] == "RTX-2080Ti"
 
-    def test_the_budget_is_between_what_turns_need_and_what_both_need(self) -> None:
+    def test_the_budget_is_between_the_need_of_turns_and_the_sum_of_peaks(self) -> None:
         first, second = (Profile.of(tide(ephemeral=size * MIB)) for size in (900, 300))
         turns = first.persistent_bytes + second.persistent_bytes + 900 * MIB
         assert half_way_budget(first, second, 1 << 40) == turns + 150 * MIB
@@ -111,18 +111,18 @@ class TestZico:
 class TestBatchSizes:
     LADDER = (10, 20, 40, 80, 120, 160)
 
-    def test_the_one_nearest_to_a_utilisation_is_chosen(self) -> None:
+    def test_the_batch_nearest_to_a_utilisation_is_chosen(self) -> None:
         bench = Laboratory(V100)
         uses = {batch: bench.profile("resnet50", batch).utilisation for batch in self.LADDER}
         for wanted in (0.1, 0.3, 0.45, 0.62, 0.9, 1.0):
             nearest = min(uses, key=lambda batch: abs(uses[batch] - wanted))
             assert bench.batch_near("resnet50", wanted, self.LADDER) == nearest
 
-    def test_few_of_them_have_to_be_estimated(self, asked_for: list[TraceKey]) -> None:
+    def test_few_batch_sizes_are_estimated(self, asked_for: list[TraceKey]) -> None:
         Laboratory(V100).batch_near("resnet50", 0.5, tuple(range(1, 129)))
         assert len(asked_for) <= 9
 
-    def test_one_that_leaves_no_room_for_another_job_is_not_chosen(self) -> None:
+    def test_a_batch_that_leaves_no_memory_for_another_job_is_not_chosen(self) -> None:
         small = replace(V100, memory_bytes=1000 * MIB)
         assert Laboratory(small).batch_near("resnet50", 1.0, self.LADDER) == 40
         with pytest.raises(ValueError, match="does not fit V100-16GB beside another job, even at batch 10"):
@@ -143,7 +143,7 @@ class TestSalus:
         assert values["device"] == "P100-16GB"
         assert values["beside"][0]["published"] == "303.4 / 167.6 / 170.6 / 251.1"
 
-    def test_42_instances_are_resident_where_the_sum_of_their_peaks_is_more_than_there_is(self) -> None:
+    def test_42_instances_are_resident_though_their_peaks_exceed_the_memory(self) -> None:
         _, published = serving.serve(Laboratory(find_device("P100-16GB")))
         assert published.count == 42
         assert published.persistent_bytes == pytest.approx(9.758e9, rel=1e-6)
@@ -154,7 +154,7 @@ class TestSalus:
         assert resident["spatial"] < 42
         assert all(row.answered == 1 for row in published.rows)
 
-    def test_the_seed_decides_which_job_is_long(self) -> None:
+    def test_the_seed_decides_which_jobs_are_long(self) -> None:
         def lengths(seed: int) -> list[int | None]:
             return [each.job.iterations for each in salus.hundred_jobs(Laboratory(V100, seed))]
 
@@ -162,7 +162,7 @@ class TestSalus:
 
 
 class TestSeveralIterationsAsOne:
-    def test_they_take_as_long_and_hold_as_much_as_one_after_another(self) -> None:
+    def test_a_repeated_trace_takes_as_long_and_holds_as_much_as_single_iterations(self) -> None:
         one = training_trace()
         three = repeated(one, 3)
         three.check()
@@ -171,7 +171,7 @@ class TestSeveralIterationsAsOne:
         assert three.persistent_bytes == one.persistent_bytes
         assert repeated(one, 1) is one
 
-    def test_only_short_ones_are_joined(self) -> None:
+    def test_only_short_iterations_are_repeated(self) -> None:
         bench = Laboratory(V100)
         one = bench.trace("vae", 64)
         assert bench.several("vae", 64, one.seconds) is one
@@ -196,14 +196,14 @@ class TestHerald:
         larger = [part for part in herald.PARTS if part > tuned.part]
         assert all(case.run("MPS", "spatial", part).slo_kept < 0.99 for part in larger)
 
-    def test_a_translation_is_that_of_the_whole_network_and_more_beams_find_a_likelier_one(
+    def test_a_translation_matches_the_whole_network_and_more_beams_find_a_likelier_one(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         torch.manual_seed(0)
         workload = build("transformer", 8, "tiny")
         model = cast("Transformer", workload.model).eval()
         for weight in (parameter for parameter in model.parameters() if parameter.dim() > 1):
-            torch.nn.init.normal_(weight, std=0.5)  # as it starts, it says the same word for ever
+            torch.nn.init.normal_(weight, std=0.5)  # the initial weights repeat one word
         source, start = workload.sample(8)[0], torch.zeros(8, 1, dtype=torch.int64)
 
         def translate(beams: int) -> tuple[torch.Tensor, float]:
@@ -223,7 +223,7 @@ class TestHerald:
         assert torch.equal(said, greedy[:, 1:])
         assert translate(beams=4)[1] > likelihood
 
-    def test_a_part_of_the_sms_slows_full_kernels_and_no_others(self) -> None:
+    def test_a_share_of_the_sms_slows_only_kernels_that_fill_more(self) -> None:
         trace = tide(fill=0.5)
         assert np.array_equal(on_part(trace, 0.5, V100).ops.seconds, trace.ops.seconds)
         quarter = on_part(trace, 0.25, V100)
@@ -236,7 +236,7 @@ def ours(values: dict[str, Any]) -> Sequence[str]:
     return [each["ours"] for each in values["beside"]]
 
 
-def test_wavelet_says_average_and_best(run: Any) -> None:
+def test_wavelet_reports_the_average_and_the_best_gain(run: Any) -> None:
     _, values = reproduced(run, "wavelet")
     gains = [row["ticktock"] for row in values["tables"]["replicas"]]
     assert ours(values) == [f"{sum(gains) / len(gains):.2f}x", f"{max(gains):.2f}x"]

@@ -1,4 +1,4 @@
-"""The planners' experiments on small steps: what stands beside the published figures is what was computed."""
+"""The planners' papers on small steps: the command prints what the experiments compute."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def estimate(wanted: TraceKey, _device: DeviceSpec) -> Trace:
 
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short steps in place of models, short chains, one network, and no cache of anybody's."""
+    """Short steps in place of models, short chains, one network, and an empty cache."""
     monkeypatch.setattr(laboratory, "estimate_model", estimate)
     monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(checkmate, "LAYERS", (3, 5))
@@ -49,7 +49,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def device(tmp_path: Path) -> Callable[[str], Path]:
-    """Describe a device of so much memory in a file."""
+    """A function that describes a device with the given memory in a file."""
 
     def write(memory: str) -> Path:
         path = tmp_path / "small.toml"
@@ -67,7 +67,7 @@ def ours(values: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_every_paper_has_ours_beside_the_published_and_three_marks(run: Any, paper: str) -> None:
+def test_every_paper_prints_figures_goals_and_notes(run: Any, paper: str) -> None:
     text, values = reproduced(run, paper)
     headings = ["Ours beside the published", "Goals", "Reported", "Unknown", "Why ours differs"]
     assert [line for line in text.splitlines() if line in headings] == headings
@@ -80,7 +80,7 @@ def test_every_paper_has_ours_beside_the_published_and_three_marks(run: Any, pap
 
 
 class TestSuperNeurons:
-    def test_alexnets_figures_are_those_of_the_paper_technique_by_technique(self, run: Any) -> None:
+    def test_alexnets_figures_equal_the_papers_technique_by_technique(self, run: Any) -> None:
         _, values = reproduced(run, "superneurons")
         assert ours(values)[:6] == [
             *("2189.437", "1489.355", "1132.056"),  # the paper prints 1132.155
@@ -94,7 +94,7 @@ class TestSuperNeurons:
         _, values = reproduced(run, "superneurons")
         assert (values["goals"][0]["found"], values["goals"][0]["holds"]) == ("no", False)
 
-    def test_the_largest_batches_and_depths_are_those_found_on_the_device_that_is_named(
+    def test_the_largest_batches_and_depths_are_those_of_the_named_device(
         self, run: Any, device: Callable[[str], Path]
     ) -> None:
         path = device("1GiB")
@@ -144,7 +144,7 @@ class TestCheckmate:
         assert [goal["holds"] for goal in values["goals"]] == [True, False]
         assert "no    2.40x       -" in text
 
-    def test_without_any_proof_there_is_no_ratio(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_there_is_no_ratio_without_a_proof(self, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ended = checkmate.SolvedChain(name="chain of 7", budget_share=0.7, proven=False, optimal=None, rounded=None)
         monkeypatch.setattr(checkmate, "solve_chains", lambda *_: iter([ended]))
         _, values = reproduced(run, "checkmate")
@@ -208,7 +208,7 @@ def test_an_unknown_device_is_one_line(run: Any, paper: str) -> None:
     assert outcome.err.count("\n") == 1
 
 
-def test_figures_that_there_are_none_of_are_said_and_leave_no_directory(run: Any, tmp_path: Path) -> None:
+def test_a_paper_without_figures_says_so_and_makes_no_directory(run: Any, tmp_path: Path) -> None:
     outcome = run("reproduce", "checkmate", "--figure", tmp_path / "figures")
     assert outcome.code == 0
     assert outcome.out.splitlines()[-1] == "this experiment draws no figures"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from neaptide.cli import app as root
-from neaptide.scenarios.target import end_options_at_program
+from neaptide.cli.target import end_options_at_program
 
 
 @pytest.mark.parametrize(

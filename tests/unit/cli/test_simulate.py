@@ -55,7 +55,7 @@ class Mine(Policy):
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with traces, a policy and scenarios, and no cache of anybody's."""
+    """A directory with traces, a policy and scenarios, and an empty cache."""
     save_trace(tide("a", ephemeral=900 * MIB, fill=0.4), tmp_path / "a.trace")
     save_trace(tide("b", ephemeral=700 * MIB, fill=0.4), tmp_path / "b.trace")
     save_trace(
@@ -74,7 +74,7 @@ def report_of(outcome: Any) -> dict[str, Any]:
     return said
 
 
-def test_policies_are_compared_with_temporal_sharing_first(run: Any, here: Path) -> None:
+def test_policies_are_compared_and_temporal_sharing_comes_first(run: Any, here: Path) -> None:
     outcome = run("simulate", here / "two.toml")
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
@@ -101,7 +101,7 @@ def test_named_policies_replace_those_of_the_scenario(run: Any, here: Path, monk
     assert [row["policy"] for row in report["policies"]] == ["temporal", "fifo", "mine"]
 
 
-def test_the_log_holds_every_metric(run: Any, here: Path) -> None:
+def test_every_metric_can_be_computed_from_the_log(run: Any, here: Path) -> None:
     outcome = run("simulate", here / "serving.toml", "--events", here / "log.jsonl", "--json")
     runs = read_runs(here / "log.jsonl")
     for logged, said in zip(runs, report_of(outcome)["policies"], strict=True):
@@ -122,7 +122,7 @@ def test_the_same_seed_gives_the_same_log_byte_for_byte(run: Any, here: Path) ->
     assert logs[0].startswith(b'{"log":"run","format":2,"version":')
 
 
-def test_figure_log_and_perfetto_trace_are_written(run: Any, here: Path) -> None:
+def test_the_figure_the_log_and_the_perfetto_trace_are_written(run: Any, here: Path) -> None:
     figure, events, perfetto = (here / name for name in ("f.svg", "e.jsonl", "p.json"))
     out = run("simulate", here / "two.toml", "--figure", figure, "--events", events, "--perfetto", perfetto).out
     assert f"figure written to {figure}\nevent log written to {events}\ntrace written to {perfetto}; " in out
@@ -140,13 +140,13 @@ def test_a_budget_may_change_during_the_run(run: Any, here: Path) -> None:
     assert '{"event":"budget_changed","at_ns":200000000,"budget_bytes":1258291200}' in (here / "log.jsonl").read_text()
 
 
-def test_launching_ahead_can_be_bounded(run: Any, here: Path) -> None:
+def test_a_scenario_bounds_how_far_jobs_launch_ahead(run: Any, here: Path) -> None:
     (here / "two.toml").write_text("in_flight = 4\n" + TWO)
     run("simulate", here / "two.toml", "--events", here / "log.jsonl")
     assert '"action":{"action":"cap_in_flight","job":"a","kernels":4}' in (here / "log.jsonl").read_text()
 
 
-def test_a_model_is_estimated_once_and_kept(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_estimated_once_and_cached(run: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     estimated = []
 
     def run_model(name: str, options: Any, *_: object) -> Any:
@@ -170,7 +170,7 @@ def test_a_model_is_estimated_once_and_kept(run: Any, here: Path, monkeypatch: p
     assert len(estimated) == 4
 
 
-def test_a_trace_of_another_device_is_pointed_out(run: Any, here: Path) -> None:
+def test_a_note_names_a_trace_of_another_device(run: Any, here: Path) -> None:
     path = here / "two.toml"
     path.write_text('device = "P100"\n' + TWO)
     assert "a.trace is a trace of V100-16GB: its times are not those of P100-16GB." in run("simulate", path).out
@@ -182,7 +182,7 @@ def test_jobs_that_do_not_end_are_named(run: Any, here: Path) -> None:
     assert "temporal: 0 of 2 jobs ended; these did not: a, b" in out
 
 
-def test_an_error_in_a_users_policy_is_shown_where_it_is(run: Any, here: Path) -> None:
+def test_an_error_in_a_users_policy_shows_the_policys_traceback(run: Any, here: Path) -> None:
     broken = here / "broken.py"
     broken.write_text(MINE.replace("return", "view.jobz\n        return"))
     outcome = run("simulate", here / "two.toml", "--policy", broken)
@@ -202,7 +202,7 @@ JOB = '[[job]]\nname = "a"\ntrace = "a.trace"\n'
         ("", "x.toml: there is no job; write at least one [[job]]"),
         (f"polices = []\n{JOB}", "x.toml, line 1: unknown key 'polices'; did you mean policies?"),
         (f"seed = 'x'\n{JOB}", "x.toml, line 1: seed: expected int, got str"),
-        (f"\nseed = -1\n{JOB}", "x.toml, line 2: seed must not be negative, as -1 is"),
+        (f"\nseed = -1\n{JOB}", "x.toml, line 2: seed must not be negative, not -1"),
         (f"in_flight = 0\n{JOB}", "x.toml, line 1: in_flight must be at least 1, not 0"),
         (f"device = 'V1000'\n{JOB}", "x.toml, line 1: no device is called 'V1000'; did you mean V100-16GB"),
         (f"device = 'no.toml'\n{JOB}", "no.toml: No such file or directory"),
@@ -214,10 +214,10 @@ JOB = '[[job]]\nname = "a"\ntrace = "a.trace"\n'
         (f"{JOB}itertions = 3", "x.toml, line 4, job a: unknown key 'itertions'; did you mean iterations?"),
         (f"{JOB}iterations = 0", "x.toml, line 4, job a: iterations must be at least 1, not 0"),
         (f"{JOB}iterations = 'many'", "x.toml, line 4, job a: iterations: expected int, got str"),
-        (f"{JOB}iterations = 1\nduration = '1s'", "line 5, job a: give iterations or a duration, and not both"),
-        (f"{JOB}model = 'vae'", "job a: give a model or a trace, one of them"),
-        ("[[job]]\niterations = 1", "x.toml, line 1, job 1: give a model or a trace, one of them"),
-        (f"{JOB}batch = 2", "x.toml, line 4, job a: batch and scale are said of a model, not of a trace"),
+        (f"{JOB}iterations = 1\nduration = '1s'", "line 5, job a: give iterations or a duration, not both"),
+        (f"{JOB}model = 'vae'", "job a: give either a model or a trace"),
+        ("[[job]]\niterations = 1", "x.toml, line 1, job 1: give either a model or a trace"),
+        (f"{JOB}batch = 2", "x.toml, line 4, job a: batch and scale apply to a model, not to a trace"),
         ("[[job]]\nmodel = 'resnet5O'", "line 2, job resnet5O: no model is called 'resnet5O'; did you mean resnet50"),
         ("[[job]]\nmodel = 'vae'\nbatch = 0", "x.toml, line 3, job vae: batch must be at least 1, not 0"),
         ("[[job]]\ntrace = 'gone.trace'", "gone.trace: No such file or directory"),

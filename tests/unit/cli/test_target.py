@@ -8,8 +8,8 @@ import pytest
 
 from builders import training_trace
 from neaptide.cli.app import app
+from neaptide.cli.target import end_options_at_script, kind_of
 from neaptide.core.traces.trace_format import encode
-from neaptide.scenarios.target import end_options_at_script, kind_of
 
 
 @pytest.fixture(autouse=True)

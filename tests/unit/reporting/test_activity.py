@@ -1,4 +1,4 @@
-"""What jobs did with their time, read from a log."""
+"""How jobs spent their time, and the sentences about notable entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
 from neaptide.reporting.logs.event_words import notable_entries
 
 
-def test_a_job_queues_waits_and_runs() -> None:
+def test_a_job_is_queued_then_waits_and_runs() -> None:
     entries = (
         ev.JobArrived(0, "a"),
         Refused(1, act.Start("a"), "it is not ready"),
@@ -32,7 +32,7 @@ def test_a_job_queues_waits_and_runs() -> None:
     assert dict(total_ns(spans)) == {Doing.QUEUED: 5, Doing.WAITING: 5, Doing.RUNNING: 20, Doing.SUSPENDED: 0}
 
 
-def test_a_suspended_job_goes_back_to_where_it_was() -> None:
+def test_a_resumed_job_does_what_it_did_before_its_suspension() -> None:
     entries = (
         ev.JobArrived(0, "a"),
         Decided(0, act.Admit("a")),
@@ -49,7 +49,7 @@ def test_a_suspended_job_goes_back_to_where_it_was() -> None:
     ]
 
 
-def test_what_is_worth_reading_is_told_in_words_and_iterations_are_not() -> None:
+def test_notable_entries_are_sentences_and_iterations_are_left_out() -> None:
     entries = (
         ev.JobArrived(0, "a"),
         Decided(1, act.Admit("a", lane=2, ceiling_bytes=GIB)),

@@ -18,7 +18,7 @@ from neaptide.reporting.figures.axes import byte_axis, byte_rows, time_axis
         (0, 6, ["0"]),
     ],
 )
-def test_bytes(limit: float, steps: int, labels: list[str]) -> None:
+def test_byte_axes_have_round_labels(limit: float, steps: int, labels: list[str]) -> None:
     axis = byte_axis(limit, steps)
     assert [axis.label(tick) for tick in axis.ticks(limit)] == labels
 
@@ -27,13 +27,13 @@ def test_bytes(limit: float, steps: int, labels: list[str]) -> None:
     ("limit", "labels"),
     [(0.18, ["0", "50 ms", "100 ms", "150 ms"]), (3e-6, ["0", "1 us", "2 us", "3 us"]), (1e-9, ["0", "0.25 ns"])],
 )
-def test_seconds(limit: float, labels: list[str]) -> None:
+def test_time_axes_have_round_labels(limit: float, labels: list[str]) -> None:
     axis = time_axis(limit, 4)
     assert [axis.label(tick) for tick in axis.ticks(limit)][: len(labels)] == labels
 
 
 @pytest.mark.parametrize("peak", [1, 7, 1000, 297 << 10, 5 * GIB + 1, 10**13])
-def test_rows_are_well_used(peak: int) -> None:
+def test_most_rows_of_a_drawing_are_used(peak: int) -> None:
     rows = -(-peak // byte_rows(peak, 12).step)
     assert rows <= 12
     assert rows >= min(peak, 7)

@@ -15,7 +15,7 @@ from neaptide.reporting.terminal.bench import Figure, figures_json, figures_tabl
     ("goal", "met"),
     [("<= 15", True), ("<15", False), (">= 15", True), (">15", False), ("== 15", True), ("<= 1.5e1", True), ("", None)],
 )
-def test_a_goal_is_met_or_not(goal: str, met: bool | None) -> None:
+def test_a_goal_compares_the_value_with_its_bound(goal: str, met: bool | None) -> None:
     assert Figure("seconds", 15.0, "s", goal).met is met
 
 
@@ -25,11 +25,11 @@ def test_a_goal_that_cannot_be_read_is_refused(goal: str) -> None:
         Figure("seconds", 15.0, "s", goal)
 
 
-def test_a_value_that_is_no_number_meets_no_goal() -> None:
+def test_a_value_that_is_not_a_number_meets_no_goal() -> None:
     assert Figure("seconds", float("nan"), "s", "<= 15").met is False
 
 
-def test_the_table() -> None:
+def test_the_table_shows_each_figure_with_its_goal() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(figures_table("capture", [Figure("rate", 123456.7, "ops/s"), Figure("time", 0.0625, "s", "< 0.05")]))
     rows = [line.split() for line in console.export_text().splitlines()]
@@ -41,7 +41,7 @@ def test_the_table() -> None:
     ]
 
 
-def test_the_json() -> None:
+def test_the_json_has_the_figures_and_the_versions() -> None:
     text = figures_json("capture", [Figure("time", 0.5, "s", "< 1"), Figure("gap", float("inf"), "s")])
     assert "\n" not in text
     report = json.loads(text)

@@ -1,4 +1,4 @@
-"""Policies side by side, and the workload above them, as one reads them in a terminal."""
+"""The comparison of policies and the table of jobs, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def printed(rows: list[Row], width: int = 100, colours: bool = False) -> str:
     return file.getvalue()
 
 
-def test_a_row_per_policy_with_throughput_against_temporal() -> None:
+def test_each_policy_has_a_row_with_its_throughput_against_temporal() -> None:
     rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     lines = [line.split() for line in printed(rows).splitlines()]
     assert lines[1][0] == "policy"
     assert [line[:2] for line in lines[2:4]] == [["temporal", "1.00x"], ["zico", "2.00x"]]
 
 
-def test_a_column_that_says_nothing_is_left_out() -> None:
+def test_a_column_without_values_is_left_out() -> None:
     text = printed([simulated_run().row])
     assert "stalls" in text
     assert "SLO" not in text
@@ -46,17 +46,17 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
     assert "makespan" not in text  # one job failed
 
 
-def test_failures_are_told() -> None:
+def test_failed_jobs_are_named_with_their_errors() -> None:
     assert "temporal: job b failed: out of memory" in printed([simulated_run().row])
 
 
-def test_what_a_lowered_budget_does_is_explained() -> None:
+def test_a_remark_explains_memory_over_a_lowered_budget() -> None:
     row = simulated_run().row
     assert "memory that jobs held then counts as over budget" in printed([row])
     assert "lowered" not in printed([replace(row, metrics=replace(row.metrics, budget_changes=0))])
 
 
-def test_the_best_value_stands_out_and_so_does_an_excess() -> None:
+def test_the_best_value_is_green_and_memory_over_the_budget_is_red() -> None:
     rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     text = printed(rows, colours=True)
     assert re.search(r"\x1b\[32m *2\.00x", text)
@@ -65,7 +65,7 @@ def test_the_best_value_stands_out_and_so_does_an_excess() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_a_narrow_terminal_gets_several_tables_and_loses_nothing(width: int) -> None:
+def test_a_narrow_terminal_gets_several_tables_with_all_columns(width: int) -> None:
     rows = [simulated_run("temporal", 0.5).row, simulated_run("zico", 0.25).row]
     wide, narrow = printed(rows, 200), printed(rows, width)
     assert max(map(len, narrow.splitlines()[:-1])) <= width
@@ -73,7 +73,7 @@ def test_a_narrow_terminal_gets_several_tables_and_loses_nothing(width: int) -> 
     assert {*wide.split()} == {*narrow.split()}
 
 
-def test_a_share_is_only_whole_when_nothing_is_missing() -> None:
+def test_a_share_is_100_percent_only_if_nothing_is_missing() -> None:
     assert (format_share(1.0), format_share(0.99999), format_share(0.995), format_share(0.5)) == (
         "100%",
         "99.99%",
@@ -82,7 +82,7 @@ def test_a_share_is_only_whole_when_nothing_is_missing() -> None:
     )
 
 
-def test_a_program_gets_every_number() -> None:
+def test_the_values_for_programs_have_every_metric() -> None:
     (values,) = comparison_values([simulated_run("temporal", 0.25).row])
     assert (values["policy"], values["throughput"], values["normalised_progress"]) == ("temporal", 2.0, 0.5)
     assert (values["peak_bytes"], values["over_budget_bytes"], values["refused"]) == (5 * GIB, GIB, 1)
@@ -92,7 +92,7 @@ def test_a_program_gets_every_number() -> None:
     ]
 
 
-def test_jobs_that_do_the_same_are_group_copies() -> None:
+def test_jobs_with_equal_iterations_are_copies() -> None:
     jobs = [job("a-1"), job("b", solo_ns=5), job("a-2")]
     assert group_copies(jobs) == [[0, 2], [1]]
     assert group_copies([JOBS[0], job("a", JobKind.INFERENCE)]) == [[0], [1]]
@@ -107,11 +107,11 @@ def test_jobs_that_do_the_same_are_group_copies() -> None:
         (["red", "blue"], "2 x red and others"),
     ],
 )
-def test_copies_are_named_together(names: list[str], together: str) -> None:
+def test_copies_share_a_name(names: list[str], together: str) -> None:
     assert common_name(names) == together
 
 
-def test_the_workload_says_what_each_job_needs() -> None:
+def test_the_workload_table_shows_what_each_job_needs() -> None:
     trace = training_trace()
     base = Job(name="a-1", trace=trace, iterations=5)
     submissions = [

@@ -1,4 +1,4 @@
-"""Figures for papers."""
+"""The figure of a trace, and figure files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89P
 
 
 @pytest.mark.parametrize("suffix", STARTS)
-def test_each_format_is_written(suffix: str, tmp_path: Path) -> None:
+def test_every_format_can_be_written(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"tide{suffix}"
     save_profile(training_trace(), path)
     assert path.read_bytes().startswith(STARTS[suffix])
@@ -29,7 +29,7 @@ def test_the_same_trace_gives_the_same_file(suffix: str, tmp_path: Path) -> None
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_another_format_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf, not 'tide\.gif'"):
         save_profile(training_trace(), tmp_path / "tide.gif")
 
@@ -39,7 +39,7 @@ def words_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in axes.texts]
 
 
-def test_the_figure_says_what_is_needed() -> None:
+def test_the_figure_names_kinds_phases_persistent_bytes_and_peak() -> None:
     figure = Figure()
     draw_profile(training_trace(), figure.add_subplot())
     axes = figure.axes[0]
@@ -50,7 +50,7 @@ def test_the_figure_says_what_is_needed() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "name"), [(0.3, "optimizer"), (0.05, "opt.")])
-def test_an_update_is_named_as_far_as_there_is_room(seconds: float, name: str) -> None:
+def test_the_name_of_a_short_optimizer_phase_is_shortened_or_omitted(seconds: float, name: str) -> None:
     figure = Figure()
     phases = {Phase.FORWARD: 0.45, Phase.BACKWARD: 0.5, Phase.OPTIMIZER: seconds}
     draw_profile(make_trace([Op(phase=phase, seconds=share) for phase, share in phases.items()]), figure.add_subplot())
@@ -65,5 +65,5 @@ def test_many_short_phases_are_drawn_without_names() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e5])
-def test_any_length_can_be_drawn(seconds: float, tmp_path: Path) -> None:
+def test_a_trace_of_any_duration_can_be_drawn(seconds: float, tmp_path: Path) -> None:
     save_profile(make_trace([Op(seconds=seconds)]), tmp_path / "x.png")

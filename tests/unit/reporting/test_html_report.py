@@ -1,4 +1,4 @@
-"""A run that was kept, read back and shown as a page."""
+"""A live run that is saved, read back and shown as an HTML page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MEMORY = (
 
 
 def daemon(folder: Path, policy: str = "neaptide") -> RuntimePaths:
-    """What is left of a daemon that had another job before the run, and still has."""
+    """The files of a daemon that has had another job since before the run."""
     header = Header(scenario="live", policy=policy, seed=0, device="soft", budget_bytes=5 * GIB, end_ns=0, jobs=())
     joined = [
         Joined(at_ns=0, facts=job(name, iterations=None), pid=1, trace=f"{name}.trace") for name in ("before", "a", "b")
@@ -68,7 +68,7 @@ def run(tmp_path: Path) -> LiveRun:
     return live_run(read_run(folder))
 
 
-def test_of_a_daemon_that_was_there_only_what_the_run_did_is_kept(run: LiveRun) -> None:
+def test_a_saved_run_has_only_the_jobs_of_the_run(run: LiveRun) -> None:
     assert run.entries == ENTRIES  # with times from the run's own start
     assert [record.job.name for record in run.row.metrics.jobs] == ["a", "b"]
     assert run.first_ns == 2 * MS
@@ -77,17 +77,17 @@ def test_of_a_daemon_that_was_there_only_what_the_run_did_is_kept(run: LiveRun) 
     assert run.total.held_bytes.tolist() == [0, 3 * GIB, 5 * GIB, 0]
 
 
-def test_a_job_that_ended_without_saying_how_long_it_is_has_a_completion_time(run: LiveRun) -> None:
+def test_a_job_that_ended_without_announcing_its_iterations_has_a_completion_time(run: LiveRun) -> None:
     record = run.row.metrics.jobs[0]
     assert (record.job.iterations, record.completion_ns) == (1, 10 * MS)
 
 
-def test_what_was_kept_reads_back_the_same(tmp_path: Path, run: LiveRun) -> None:
+def test_a_saved_run_reads_back_the_same(tmp_path: Path, run: LiveRun) -> None:
     assert live_run(read_run(tmp_path / "run")).entries == run.entries
     assert run.results == RECORD.results
 
 
-def test_the_log_is_kept_as_it_is_with_the_traces_so_that_it_can_be_replayed(tmp_path: Path, run: LiveRun) -> None:
+def test_the_log_and_the_traces_are_saved_unchanged_for_a_replay(tmp_path: Path, run: LiveRun) -> None:
     folder = tmp_path / "run"
     assert run.name == "two"
     assert (tmp_path / "events.jsonl").read_bytes().endswith((folder / EVENTS).read_bytes())
@@ -95,7 +95,7 @@ def test_the_log_is_kept_as_it_is_with_the_traces_so_that_it_can_be_replayed(tmp
     assert [path.name for path in (folder / TRACES).iterdir()] == ["a.trace"]
 
 
-def test_a_daemon_without_a_log_gives_an_empty_run(tmp_path: Path) -> None:
+def test_the_run_of_a_daemon_without_a_log_is_empty(tmp_path: Path) -> None:
     empty = live_run(save_run(tmp_path, "two", RECORD, RuntimePaths(tmp_path / "none")))
     assert (empty.entries, empty.row.policy, empty.budget_bytes) == ((), "neaptide", 5 * GIB)
     assert remarks(empty) == [
@@ -105,7 +105,7 @@ def test_a_daemon_without_a_log_gives_an_empty_run(tmp_path: Path) -> None:
 
 
 class _Page(HTMLParser):
-    """Collects what a browser would fetch, the tags that are open, and the text."""
+    """Collects the links that a browser would fetch, the open tags, and the text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class _Page(HTMLParser):
         self.text += f" {data}"
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_is_well_formed(run: LiveRun) -> None:
+def test_the_page_is_well_formed_and_links_to_nothing(run: LiveRun) -> None:
     page = _Page(report([run], "two <jobs>"))
     assert (page.fetched, page.open) == ([], [])
     assert not page.tags & {"script", "link", "img", "iframe"}
@@ -155,9 +155,7 @@ def test_jobs_are_stacked_and_the_budget_is_a_line(run: LiveRun) -> None:
     assert first > second == budget  # downwards; 5 GiB are held of a budget that was 5 GiB
 
 
-def test_several_runs_are_compared_against_temporal_and_a_job_s_work_is_the_same_in_all(
-    tmp_path: Path, run: LiveRun
-) -> None:
+def test_runs_are_compared_against_temporal_with_equal_work_per_iteration(tmp_path: Path, run: LiveRun) -> None:
     mine = read_run(tmp_path / "run")
     slower = tuple(msgspec.structs.replace(each, solo_ns=2 * each.solo_ns) for each in mine.logged.header.jobs)
     header = msgspec.structs.replace(mine.logged.header, policy="temporal", jobs=slower)  # measured beside other work
@@ -170,7 +168,7 @@ def test_several_runs_are_compared_against_temporal_and_a_job_s_work_is_the_same
     assert summary_line(run) == "neaptide: 0.50 times the work of one job alone; at most 5.00 GiB of 5.00 GiB held"
 
 
-def test_a_folder_that_is_not_of_a_run_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(ValueError, match="is not empty and not of an earlier run; name another folder"):
         prepare_folder(tmp_path)
@@ -180,7 +178,7 @@ def test_a_folder_that_is_not_of_a_run_is_left_alone(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-def test_a_run_in_the_folder_of_an_earlier_one_replaces_it(tmp_path: Path) -> None:
+def test_a_run_replaces_an_earlier_run_in_the_same_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     prepare_folder(folder)
     save_run(folder, "two", RECORD, daemon(tmp_path))
@@ -192,6 +190,6 @@ def test_a_run_in_the_folder_of_an_earlier_one_replaces_it(tmp_path: Path) -> No
     assert not (folder / EVENTS).exists()
 
 
-def test_folders_are_numbered(tmp_path: Path) -> None:
+def test_the_next_folder_has_the_first_free_number(tmp_path: Path) -> None:
     (tmp_path / "jobs-1").mkdir()
     assert next_folder(tmp_path, "jobs") == tmp_path / "jobs-2"

@@ -1,4 +1,4 @@
-"""The jobs of a daemon as a table, and as lines where there is no terminal."""
+"""The jobs of a daemon as a table, and as lines if there is no terminal."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def drawn(table: LiveTable, width: int = 110, encoding: str = "utf-8") -> list[s
     return [line.rstrip() for line in file]
 
 
-def test_a_row_says_state_rate_memory_waiting_and_progress() -> None:
+def test_a_row_shows_state_rate_memory_waiting_and_progress() -> None:
     lines = drawn(LiveTable(status(job_status("first"))))
     assert lines[3].split() == ["job", "state", "it/s", "of", "alone", "held", "peak", "waiting", "progress"]
     assert lines[4].split()[:11] == ["first", "running", "2", "50%", "512", "MiB", "700", "MiB", "1.5", "s", "━" * 14]
     assert lines[4].endswith("10/40")
 
 
-def test_the_bar_shows_what_each_job_holds_of_the_budget() -> None:
+def test_the_bar_shows_each_jobs_share_of_the_budget() -> None:
     half = drawn(LiveTable(status(job_status("first", held_bytes=1 << 30))), encoding="ascii")[1]
     bar = half[1 : half.index("]")]
     assert bar == "#" * 30 + "." * 30
     assert half.endswith("1.00 GiB of 2.00 GiB, at most 1.00 GiB")
 
 
-def test_speeds_add_up_to_what_the_device_does_against_one_job_alone() -> None:
+def test_the_headline_sums_the_speeds_of_jobs_against_running_alone() -> None:
     assert drawn(LiveTable(status(job_status("a"), job_status("b"))))[0].endswith("together 1.00 times one job alone")
 
 
@@ -52,19 +52,19 @@ def test_speeds_add_up_to_what_the_device_does_against_one_job_alone() -> None:
         ("failed", {}, "failed"),
     ],
 )
-def test_states_are_said_in_words(state: str, changed: dict[str, float], shown: str) -> None:
+def test_states_are_shown_in_words(state: str, changed: dict[str, float], shown: str) -> None:
     assert shown in drawn(LiveTable(status(job_status("first", state, **changed))))[4]
 
 
-def test_a_job_that_ended_has_no_rate_and_holds_nothing() -> None:
+def test_a_job_that_ended_shows_no_rate_and_no_memory() -> None:
     assert drawn(LiveTable(status(job_status("first", "done"))))[4].split()[1:5] == ["done", "-", "-", "-"]
 
 
-def test_a_process_that_has_not_said_hello_is_starting() -> None:
+def test_a_process_that_has_not_connected_is_shown_as_starting() -> None:
     assert drawn(LiveTable(status(), ["late"]))[4].split() == ["late", "starting"]
 
 
-def test_it_fits_a_narrow_terminal_and_a_name_cannot_steer_it() -> None:
+def test_the_table_fits_a_narrow_terminal_and_a_name_cannot_control_it() -> None:
     jobs = [job_status("a\x1b[2Jname-that-is-very-long-indeed"), job_status("b", "waiting to be measured")]
     lines = drawn(LiveTable(status(*jobs)), width=80)
     assert max(map(len, lines)) <= 80
@@ -73,11 +73,11 @@ def test_it_fits_a_narrow_terminal_and_a_name_cannot_steer_it() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.14, "3.1 s"), (75, "1:15 min"), (3660, "1:01 h")])
-def test_durations(seconds: float, text: str) -> None:
+def test_a_duration_has_tenths_then_minutes_then_hours(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-def test_lines_are_said_once_when_something_changes() -> None:
+def test_a_change_of_a_job_is_one_line_once() -> None:
     lines = LiveLines()
     assert list(lines.lines(status(job_status("a", "measured", **MEASURED_YET)))) == ["[   5.0 s] a: is measured"]
     known = "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone"
@@ -100,7 +100,7 @@ def test_lines_are_said_once_when_something_changes() -> None:
     assert list(lines.lines(status(ended))) == ["[   5.0 s] a: failed: out of memory"]
 
 
-def test_now_and_then_there_is_a_line_about_all() -> None:
+def test_a_line_about_all_jobs_comes_every_few_seconds() -> None:
     lines = LiveLines(every_seconds=10)
     list(lines.lines(status(job_status("a"), uptime_seconds=5)))
     assert list(lines.lines(status(job_status("a"), uptime_seconds=14))) == []
@@ -109,7 +109,7 @@ def test_now_and_then_there_is_a_line_about_all() -> None:
     ]
 
 
-def test_without_a_terminal_the_display_is_lines_and_failures_have_their_last_ones() -> None:
+def test_without_a_terminal_the_display_prints_lines_and_the_last_output_of_failed_jobs() -> None:
     file = io.StringIO()
     with LiveDisplay(Console(file=file, width=100)) as display:
         display.show(status(job_status("a")), ["a", "b"])
@@ -124,7 +124,7 @@ def test_without_a_terminal_the_display_is_lines_and_failures_have_their_last_on
     ]
 
 
-def test_on_a_terminal_the_table_is_gone_at_the_end_and_what_happened_stays() -> None:
+def test_on_a_terminal_the_table_disappears_and_lines_about_ended_jobs_stay() -> None:
     file = io.StringIO()
     with LiveDisplay(Console(file=file, width=100, force_terminal=True)) as display:
         display.show(status(job_status("a")), ["a", "late"])

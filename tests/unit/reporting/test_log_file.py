@@ -1,4 +1,4 @@
-"""The event log on disk: lines of JSON that can be read back and judged again."""
+"""Event log files: what is written can be read back, and the metrics computed again."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 
-def test_every_kind_of_event_and_action_is_here() -> None:
+def test_these_entries_include_every_kind_of_event_and_action() -> None:
     seen = {type(entry) for entry in ENTRIES} | {
         type(entry.action) for entry in ENTRIES if isinstance(entry, Decided | Refused)
     }
     assert seen >= {*ev.Event.__subclasses__(), *act.Action.__subclasses__()}
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_runs_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     write_log(path, [(HEADER, ENTRIES), (HEADER, ENTRIES[:1])])
     first, second = read_runs(path)
@@ -95,7 +95,7 @@ def test_a_log_of_another_format_is_refused_in_one_line(tmp_path: Path) -> None:
         read_runs(path)
 
 
-def test_the_first_line_says_what_was_run() -> None:
+def test_the_first_line_is_the_header_of_the_run() -> None:
     said = json.loads(next(log_lines(HEADER, ENTRIES)))
     wanted = {"log": "run", "format": 2, "version": __version__, "scenario": "two.toml", "policy": "zico", "seed": 3}
     assert wanted.items() <= said.items()
@@ -109,7 +109,7 @@ def test_a_phase_is_written_by_its_name() -> None:
 @pytest.mark.parametrize(
     "line", ["", "3", "{}", '{"event":"unheard_of"}', '{"event":"job_arrived"}', '{"log":"decided"}']
 )
-def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
+def test_the_error_names_a_line_that_is_not_an_entry(line: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     write_log(path, [(HEADER, ENTRIES[:1])])
     path.write_text(path.read_text() + line + "\n")
@@ -117,7 +117,7 @@ def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
         read_runs(path)
 
 
-def test_entries_before_a_header_are_no_run(tmp_path: Path) -> None:
+def test_a_log_without_a_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"event":"job_arrived","at_ns":0,"job":"a"}\n')
     with pytest.raises(ValueError, match="line 1"):

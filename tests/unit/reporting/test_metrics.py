@@ -1,4 +1,4 @@
-"""What the numbers of a run mean: docs/metrics.md, as examples."""
+"""The metrics of a run as docs/metrics.md defines them, by example."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def inference(name: str, deadline_ns: int | None = 20, batch: int = 2) -> JobFac
 
 
 def in_turn() -> Metrics:
-    """Two jobs of two iterations of 10 each, one iteration at a time; the second arrives at 5."""
+    """Two jobs with two iterations of 10 ns each, one iteration at a time; the second job arrives at 5."""
     entries: list[Entry] = [JobArrived(0, "a"), Decided(0, Start("a")), JobArrived(5, "b")]
     for end, name, following in ((10, "a", "b"), (20, "b", "a"), (30, "a", "b"), (40, "b", "")):
         entries.append(IterationEnded(end, name, 10))
@@ -60,11 +60,11 @@ def in_turn() -> Metrics:
     return measure(entries, [training("a"), training("b")], 40)
 
 
-def test_taking_turns_makes_a_normalised_progress_of_one() -> None:
+def test_the_throughput_of_jobs_that_take_turns_is_one() -> None:
     assert in_turn().throughput == 1.0
 
 
-def test_completion_counts_from_arrival() -> None:
+def test_the_completion_time_of_a_job_counts_from_its_arrival() -> None:
     metrics = in_turn()
     assert metrics.completions_ns == [30, 35]
     assert metrics.completion_ns == 32.5
@@ -72,28 +72,28 @@ def test_completion_counts_from_arrival() -> None:
     assert metrics.makespan_ns == 40
 
 
-def test_a_makespan_begins_with_the_first_arrival() -> None:
+def test_the_makespan_begins_with_the_first_arrival() -> None:
     entries: list[Entry] = [JobArrived(100, "a"), IterationEnded(130, "a", 10), JobEnded(130, "a")]
     assert measure(entries, [training("a", 1)], 130).makespan_ns == 30
 
 
-def test_queueing_ends_with_the_first_start_and_not_with_admission() -> None:
+def test_a_job_queues_until_its_first_iteration_starts() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), Decided(3, Admit("a")), Decided(7, Start("a")), Decided(9, Start("a"))]
     assert measure(entries, [training("a")], 40).queueing_ns == 7
     assert in_turn().queueing_ns == 2.5
 
 
-def test_a_job_that_never_starts_queues_all_the_time() -> None:
+def test_a_job_that_never_starts_queues_until_the_end() -> None:
     assert measure([JobArrived(10, "a")], [training("a")], 40).queueing_ns == 30
 
 
-def test_slowdown_is_presence_over_work_alone() -> None:
+def test_slowdown_is_the_time_present_over_the_time_alone() -> None:
     metrics = in_turn()
     assert [record.slowdown for record in metrics.jobs] == [30 / 20, 35 / 20]
     assert metrics.fairness == jain([1.5, 1.75])
 
 
-def test_a_starving_job_is_slow_and_not_left_out() -> None:
+def test_a_starving_job_counts_in_slowdown_and_fairness() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b")]
     entries += [IterationEnded(10 * i, "a", 10) for i in range(1, 101)]
     metrics = measure(entries, [training("a", None), training("b", None)], 1000)
@@ -101,13 +101,13 @@ def test_a_starving_job_is_slow_and_not_left_out() -> None:
     assert metrics.fairness == pytest.approx(0.51, abs=0.01)
 
 
-def test_side_by_side_without_disturbance_makes_two() -> None:
+def test_the_throughput_of_two_undisturbed_jobs_is_two() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b")]
     entries += [IterationEnded(10, "a", 10), IterationEnded(10, "b", 10)]
     assert measure(entries, [training("a", None), training("b", None)], 10).throughput == 2.0
 
 
-def test_an_endless_job_has_no_completion_and_does_not_keep_the_makespan_open() -> None:
+def test_an_endless_job_has_no_completion_time_and_the_makespan_ignores_it() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b"), IterationEnded(20, "a", 20), JobEnded(20, "a")]
     metrics = measure(entries, [training("a", 1), training("b", None)], 25)
     assert metrics.makespan_ns == 20
@@ -115,7 +115,7 @@ def test_an_endless_job_has_no_completion_and_does_not_keep_the_makespan_open() 
     assert metrics.completions_ns == [20]
 
 
-def test_a_job_that_does_not_end_leaves_no_makespan() -> None:
+def test_there_is_no_makespan_if_a_finite_job_does_not_end() -> None:
     metrics = measure([JobArrived(0, "a"), IterationEnded(20, "a", 20)], [training("a"), training("b")], 25)
     assert metrics.makespan_ns is None
     assert metrics.finished == (0, 2)
@@ -130,32 +130,38 @@ def test_a_failed_job_is_not_done() -> None:
 
 
 def serving(deadline_ns: int | None, until: int) -> Metrics:
-    """Four requests: two answered after 15 and 10, one after 25, one never."""
+    """Four requests: two are answered after 15 and 10 ns, one after 25 ns, one never."""
     entries: list[Entry] = [JobArrived(0, "s"), *(RequestArrived(at, "s") for at in (0, 5, 10, 30))]
     entries += [IterationEnded(15, "s", 10, (0, 5)), IterationEnded(35, "s", 10, (10,))]
     return measure(entries, [inference("s", deadline_ns)], until)
 
 
-def test_an_slo_counts_requests_answered_in_time_among_those_due() -> None:
+def test_attainment_is_the_share_of_due_requests_that_were_answered_in_time() -> None:
     assert serving(20, until=40).attainment == 2 / 3  # the last may still be answered in time
-    assert serving(20, until=51).attainment == 2 / 4  # not any more
+    assert serving(20, until=51).attainment == 2 / 4  # the last is late
 
 
-def test_an_answer_at_the_deadline_is_in_time() -> None:
+def test_a_request_answered_at_its_deadline_is_in_time() -> None:
     assert serving(25, until=40).attainment == 1.0
 
 
-def test_without_an_slo_there_is_no_attainment_but_latency() -> None:
+def test_a_job_without_an_slo_has_latency_and_no_attainment() -> None:
     metrics = serving(None, until=40)
     assert metrics.attainment is None
     assert metrics.latency_p99_ns == 25
+
+
+def test_an_iteration_counts_by_its_size() -> None:
+    entries: list[Entry] = [JobArrived(0, "a"), IterationEnded(20, "a", 20), IterationEnded(25, "a", 5, work=0.5)]
+    [record] = measure(entries, [training("a")], 30).jobs
+    assert (record.iterations, record.work_ns, record.against_alone) == (2, 15, 0.5)
 
 
 def test_a_half_full_batch_is_half_the_work() -> None:
     assert serving(20, until=40).jobs[0].work_ns == 15
 
 
-def test_inference_is_not_judged_by_completion_queueing_or_fairness() -> None:
+def test_an_inference_job_has_no_completion_queueing_or_fairness() -> None:
     metrics = serving(20, until=40)
     assert (metrics.completion_ns, metrics.queueing_ns, metrics.fairness) == (None, None, None)
 
@@ -167,14 +173,14 @@ def test_stalls_evictions_and_refusals_are_counted() -> None:
     assert (metrics.stalls, metrics.evictions, metrics.refused) == (2, 1, 1)
 
 
-def test_a_job_that_has_not_arrived_counts_nowhere() -> None:
+def test_a_job_that_has_not_arrived_changes_no_metric() -> None:
     metrics = measure([JobArrived(5, "a"), IterationEnded(15, "a", 10)], [training("a"), training("b")], 15)
     assert metrics.throughput == 1.0
     assert metrics.queueing_ns == 10
     assert metrics.fairness is None
 
 
-def test_facts_are_those_the_ledger_counts_with() -> None:
+def test_the_facts_of_a_job_are_those_of_its_profile() -> None:
     trace = training_trace()
     job = Job(name="a", trace=trace, iterations=3)
     serving = Job(name="b", trace=trace, kind=JobKind.INFERENCE, deadline_seconds=1.6)
@@ -192,6 +198,6 @@ def test_a_percentile_is_a_value_that_occurred(values: list[int], percent: int, 
     assert percentile(values, percent) == expected
 
 
-def test_jain_is_one_for_equals_and_one_in_n_for_one_of_n() -> None:
+def test_jains_index_is_one_for_equal_values_and_one_nth_if_one_value_has_everything() -> None:
     assert jain([3.0, 3.0, 3.0]) == 1.0
     assert jain([1.0, 0.0, 0.0, 0.0]) == 0.25

@@ -22,7 +22,7 @@ def events(tmp_path: Path) -> list[dict[str, Any]]:
     return read
 
 
-def test_a_policy_is_a_process_and_a_job_a_track(events: list[dict[str, Any]]) -> None:
+def test_each_policy_is_a_process_and_each_job_a_track(events: list[dict[str, Any]]) -> None:
     named = {
         (e["pid"], e.get("tid"), e["args"]["name"]) for e in events if e["name"] in ("process_name", "thread_name")
     }
@@ -34,14 +34,14 @@ def test_an_iteration_lasts_from_its_start_to_its_end(events: list[dict[str, Any
     assert (iteration["tid"], iteration["ts"], iteration["dur"]) == (1, 0.0, 10_000.0)  # microseconds
 
 
-def test_what_is_held_is_counted(events: list[dict[str, Any]]) -> None:
+def test_counters_show_the_bytes_held(events: list[dict[str, Any]]) -> None:
     held = [(e["ts"], e["args"]["bytes"]) for e in events if e["name"] == "held by a" and e["pid"] == 1]
     assert held == [(0.0, 3 * GIB), (10_000.0, 0)]
     budget = [(e["ts"], e["args"]["bytes"]) for e in events if e["name"] == "budget" and e["pid"] == 1]
     assert sorted(budget) == [(0.0, 5 * GIB), (8_000.0, 4 * GIB)]
 
 
-def test_what_went_wrong_is_marked(events: list[dict[str, Any]]) -> None:
+def test_stalls_refusals_and_failures_are_marked(events: list[dict[str, Any]]) -> None:
     marks = {(e["tid"], e["name"]) for e in events if e["ph"] == "i"}
     assert marks >= {
         (1, "admitted to lane 2"),
@@ -51,7 +51,7 @@ def test_what_went_wrong_is_marked(events: list[dict[str, Any]]) -> None:
     }
 
 
-def test_an_iteration_says_which_requests_it_served(tmp_path: Path) -> None:
+def test_an_iteration_shows_the_requests_it_served(tmp_path: Path) -> None:
     entries = (JobArrived(0, "s"), IterationEnded(30 * MS, "s", 10 * MS, (10 * MS, 20 * MS)))
     run = outcome("herald", entries)
     write_perfetto(tmp_path / "p.json", [(run, [job("s", JobKind.INFERENCE, None), *JOBS])])

@@ -1,4 +1,4 @@
-"""What the jobs held over a run, as a figure."""
+"""The figure of the bytes that jobs held over a run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from outcomes import ENTRIES, MS, job, outcome, series, simulated_run
 
 
 def stair_tops(figure: Figure) -> list[float]:
-    """The highest point of each layer of the first panel, budget line and what exceeds it included."""
+    """The highest point of each layer of the first panel, with the budget line and the excess over it."""
     return [float(patch.get_data().values.max()) for patch in figure.axes[0].patches]
 
 
-def test_jobs_are_stacked_under_the_budget_and_what_exceeds_it_stands_out() -> None:
+def test_jobs_are_stacked_and_the_excess_over_the_budget_is_a_layer() -> None:
     figure = draw_shared_memory([simulated_run()], "two")
     bottom, top, over, budget = stair_tops(figure)
     assert (bottom, top, over, budget) == (3.0, 5.0, 5.0, 5.0)
@@ -34,7 +34,7 @@ def test_jobs_are_stacked_under_the_budget_and_what_exceeds_it_stands_out() -> N
     assert set(values.tolist()) == {5.0, 4.0}  # lowered on the way
 
 
-def test_a_panel_for_each_policy_on_the_same_axes() -> None:
+def test_each_policy_has_a_panel_on_the_same_axes() -> None:
     figure = draw_shared_memory([simulated_run("temporal"), simulated_run("zico", against=0.25)], "two: V100")
     first, second = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["temporal", "zico"]
@@ -67,7 +67,7 @@ def test_a_long_run_gets_a_close_up() -> None:
     assert axes[1].get_xlabel() == "Close-up: time from 0.47 s on (ms)"
 
 
-def test_a_close_up_is_taken_when_most_jobs_are_there() -> None:
+def test_the_close_up_shows_the_time_when_most_jobs_are_present() -> None:
     entries = [
         JobArrived(0, "a"),
         *(IterationEnded(MS * i, "a", MS) for i in range(1, 1001)),
@@ -78,7 +78,7 @@ def test_a_close_up_is_taken_when_most_jobs_are_there() -> None:
     assert close_up([]) is None
 
 
-def test_copies_share_a_colour_where_jobs_are_many() -> None:
+def test_copies_share_a_colour_if_jobs_are_many() -> None:
     jobs = [*(job(f"small-{i}") for i in range(1, 12)), job("large", solo_ns=7)]
     run = outcome()
     run = replace(run, memory={each.name: run.total for each in jobs}, entries=())
@@ -90,18 +90,18 @@ def test_copies_share_a_colour_where_jobs_are_many() -> None:
     assert len(COLOURS) < 12
 
 
-def test_no_peak_is_lost_between_two_steps() -> None:
+def test_sampling_keeps_a_peak_between_two_steps() -> None:
     total = series((0, 1), (55, 100), (56, 1), (90, 7))
     edges, at_ns = sample(total, Window(0, 100), 4)
     assert edges.tolist() == [0, 25, 50, 75, 100]
     assert level_at(total, at_ns).tolist() == [1, 1, 100, 7]
 
 
-def test_nothing_is_held_before_the_first_change() -> None:
+def test_no_bytes_are_held_before_the_first_change() -> None:
     assert level_at(series((10, 5), (20, 0)), np.array([0, 10, 15, 20])).tolist() == [0, 5, 5, 0]
     assert level_at(series(), np.array([0, 1])).tolist() == [0, 0]
 
 
-def test_the_budget_holds_from_the_start_until_it_is_changed() -> None:
+def test_the_budget_over_time_starts_at_zero_and_has_every_change() -> None:
     budget = budget_over_time(5 * GIB, ENTRIES)
     assert (budget.at_ns.tolist(), budget.held_bytes.tolist()) == ([0, 8 * MS], [5 * GIB, 4 * GIB])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neaptide.scenarios.target import kind_of
+from neaptide.cli.target import kind_of
 
 if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec

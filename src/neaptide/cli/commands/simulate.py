@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # --help loads none of these
 
     from neaptide.core.control.policy import Policy
     from neaptide.reporting.logs.comparison import SimulatedRun
-    from neaptide.scenarios.file import Scenario
+    from neaptide.scenarios.scenario_file import Scenario
     from neaptide.simulation import Submission
 
 REFERENCE = "temporal"
@@ -34,7 +34,7 @@ def simulate(
     json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
 ) -> int:
     """Run a scenario under several policies in virtual time, and compare them."""
-    from neaptide.scenarios.file import load_scenario
+    from neaptide.scenarios.scenario_file import load_scenario
 
     if scenario is None:
         raise ValueError("name a scenario: a TOML file such as examples/scenarios/two-trainings.toml")

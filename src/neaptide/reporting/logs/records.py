@@ -10,6 +10,7 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.job import JobKind
 from neaptide.core.control.log_format import JobFacts
+from neaptide.core.rules.work import work_ns
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class JobRecord:
     ended_ns: int | None = None  # done or failed
     failure: str = ""
     iterations: int = 0
+    device_ns: int = 0  # the device time that its iterations take alone
     requests: int = 0
     latencies_ns: list[int] = field(default_factory=list)
     waiting_ns: list[int] = field(default_factory=list)  # arrival times of requests that were not answered
@@ -60,10 +62,15 @@ class JobRecord:
 
     @property
     def work_ns(self) -> int:
-        """The device time that the job's iterations take alone; a batch that is not full counts in part."""
+        """The work that the job has done, in device time alone; a batch that is not full counts in part."""
         if self.job.kind is JobKind.INFERENCE:
             return len(self.latencies_ns) * self.job.solo_ns // self.job.batch
-        return self.iterations * self.job.solo_ns
+        return self.device_ns
+
+    @property
+    def against_alone(self) -> float:
+        """The speed of the job's iterations, relative to running alone."""
+        return self.device_ns / self.present_ns if self.present_ns else 0.0
 
     @property
     def slowdown(self) -> float:
@@ -108,6 +115,7 @@ def _note(record: JobRecord, event: ev.Event) -> None:
             record.waiting_ns.append(event.at_ns)
         case ev.IterationEnded():
             record.iterations += event.iterations
+            record.device_ns += work_ns(record.job.solo_ns, event.iterations, event.work)
             for arrival_ns in event.arrivals_ns:
                 record.waiting_ns.remove(arrival_ns)
                 record.latencies_ns.append(event.at_ns - arrival_ns)

@@ -113,15 +113,14 @@ def _throughput(run: LiveRun, names: Sequence[str]) -> str:
         seconds = record.present_ns / 1e9
         here = record.iterations / seconds if seconds else 0.0
         alone = 1e9 / max(record.job.solo_ns, 1)
-        share = here / alone
-        bar = _bar(colour_of(names.index(record.job.name)), min(share, 1.0))
+        bar = _bar(colour_of(names.index(record.job.name)), min(record.against_alone, 1.0))
         lines.append(
             [
                 _job_name(record.job.name, names),
                 f"{record.iterations:,}",
                 format_rate(alone),
                 format_rate(here),
-                f"{share:.0%}",
+                f"{record.against_alone:.0%}",
                 ended.get(record.job.name, ""),
                 bar,
             ]

@@ -26,13 +26,12 @@ def summary_table(run: LiveRun) -> Table:
         cells = [Text(result.name, colour_of(index)), _ended(result), Text(format_duration(result.seconds))]
         record = records.get(result.name)
         if record is not None and record.present_ns:
-            rate = record.iterations * 1e9 / record.present_ns
             sums = total_ns(spans.get(result.name, ()))
             waited_ns = sum(sums.values()) - sums[Doing.RUNNING]
             cells += [
                 Text(f"{record.iterations:,}"),
-                Text(format_rate(rate)),
-                Text(f"{rate * record.job.solo_ns / 1e9:.0%}"),
+                Text(format_rate(record.iterations * 1e9 / record.present_ns)),
+                Text(f"{record.against_alone:.0%}"),
                 Text(format_seconds(waited_ns / 1e9)),
                 Text(format_bytes(run.memory[result.name].peak_bytes)),
             ]

@@ -1,4 +1,4 @@
-"""A scenario as it is written in TOML: jobs, device, budget and policies. What is wrong is said with its line."""
+"""Reads a scenario file: jobs, device, budget and policies. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -9,83 +9,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from neaptide.core.device import DeviceSpec, parse_device
 from neaptide.core.units import format_bytes, parse_bytes, parse_seconds
-from neaptide.scenarios.sources import DEFAULT_DEVICE, device_of
+from neaptide.scenarios.sources import device_of
+from neaptide.scenarios.tables import BudgetChangeTable, JobTable, ScenarioTable, Time
 from neaptide.scenarios.toml import Place, convert
 from neaptide.simulation.workloads import parse_jobs
-
-DEFAULT_POLICIES = ("temporal", "neaptide")
-Time = str | int | float  # "50ms", or seconds
-Arrivals = Literal["fixed", "poisson"]
-
-
-class RequestsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Samples that arrive at an inference job from its own arrival on, whether or not it keeps up."""
-
-    rate: float  # per second
-    count: int | None = None
-    duration: Time | None = None
-    arrivals: Arrivals = "poisson"
-
-
-class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One `[[job]]`."""
-
-    name: str | None = None
-    model: str | None = None
-    batch: int | None = None
-    scale: Literal["paper", "tiny"] = "paper"
-    trace: str | None = None
-    plans: tuple[str, ...] = ()
-    kind: Literal["training", "inference"] | None = None
-    iterations: int | None = None
-    duration: Time | None = None  # alone
-    arrives: Time = 0
-    count: int = 1
-    every: Time = 0  # between copies
-    arrivals: Arrivals = "fixed"  # of the copies
-    priority: int = 0
-    slo: Time | None = None
-    requests: RequestsTable | None = None
-
-    @property
-    def title(self) -> str:
-        return self.name or self.model or (Path(self.trace).stem if self.trace else "") or "?"
-
-    @property
-    def inference(self) -> bool:
-        return self.kind == "inference" or (self.kind is None and self.requests is not None)
-
-
-class BudgetChangeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One `[[budget_change]]`."""
-
-    at: Time
-    budget: str | float
-
-
-class ScenarioTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The file's top level."""
-
-    device: str | dict[str, Any] = DEFAULT_DEVICE
-    budget: str | float = 1.0
-    policies: tuple[str, ...] = DEFAULT_POLICIES
-    seed: int = 0
-    in_flight: int | None = None
-    until: Time | None = None
-    arrivals: str | None = None
-    job: tuple[dict[str, Any], ...] = ()
-    budget_change: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job and where it is written."""
+    """A job, and its place in the file."""
 
     given: JobTable
     place: Place
@@ -93,7 +29,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario that makes sense as far as one can tell without its traces."""
+    """A scenario, checked as far as is possible without its traces."""
 
     name: str
     directory: Path
@@ -109,14 +45,14 @@ class Scenario:
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Read a scenario; ValueError with the file and the line that is wrong."""
+    """Read a scenario file; ValueError with the file and the line of a mistake."""
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a TOML file")
     return parse_scenario(path.read_text(encoding="utf-8"), path)
 
 
 def parse_scenario(text: str, path: Path) -> Scenario:
-    """Read a scenario's text; what it names is looked for beside `path`."""
+    """Read a scenario's text; files that it names are relative to the folder of `path`."""
     place = Place(path.name, text)
     try:
         tree = tomllib.loads(text)
@@ -132,7 +68,7 @@ def parse_scenario(text: str, path: Path) -> Scenario:
     if given.in_flight is not None and given.in_flight < 1:
         raise ValueError(place.error(f"in_flight must be at least 1, not {given.in_flight}", "in_flight"))
     if given.seed < 0:
-        raise ValueError(place.error(f"seed must not be negative, as {given.seed} is", "seed"))
+        raise ValueError(place.error(f"seed must not be negative, not {given.seed}", "seed"))
     jobs: list[JobSpec] = []
     if given.arrivals is not None:
         with place.blamed("arrivals"):
@@ -158,7 +94,7 @@ def parse_scenario(text: str, path: Path) -> Scenario:
 
 
 def _listed_jobs(path: Path) -> Iterator[JobSpec]:
-    """The jobs of a CSV file, each a `[[job]]` of its own."""
+    """The jobs of a CSV file, each like one `[[job]]`."""
     try:
         wanted = parse_jobs(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -186,14 +122,13 @@ def _budget_changes(trees: tuple[dict[str, Any], ...], device: DeviceSpec, place
 
 def _device(given: str | dict[str, Any], directory: Path) -> DeviceSpec:
     if isinstance(given, str):
-        is_path = "/" in given or given.endswith(".toml")
-        return device_of(str(directory / given) if is_path else given)
-    # A table in the scenario is what a device's own file would be.
+        return device_of(given, directory)
+    # A table in the scenario has the same keys as a device file.
     return parse_device("\n".join(f"{key} = {json.dumps(value)}" for key, value in {"name": "device", **given}.items()))
 
 
 def budget_of(given: str | float, device: DeviceSpec) -> int:
-    """Bytes from an amount of memory, or from a share of the device's."""
+    """Bytes from an amount of memory, or from a share of the device's memory."""
     if isinstance(given, str) and not given.strip().endswith("%"):
         amount = parse_bytes(given)
     else:
@@ -220,7 +155,7 @@ def _percent(text: str) -> float:
 
 
 def ns_of(given: Time) -> int:
-    """Whole nanoseconds from a duration as people write it, or from seconds."""
+    """Nanoseconds from a duration such as 50ms, or from seconds."""
     seconds = parse_seconds(given) if isinstance(given, str) else float(given)
     if not 0 <= seconds < 2**33:
         raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")

@@ -12,7 +12,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.device import find_device
 from neaptide.core.units import GIB
 from neaptide.policies.files import find_policy
-from neaptide.scenarios.file import budget_of, load_scenario, ns_of, parse_scenario
+from neaptide.scenarios.scenario_file import budget_of, load_scenario, ns_of, parse_scenario
 from neaptide.scenarios.submissions import submissions_of
 from neaptide.scenarios.trace_cache import TraceCache, TraceKey
 from neaptide.scenarios.traces import Traces
@@ -55,8 +55,8 @@ def test_a_job_is_named_after_its_trace_unless_it_has_a_name(here: Path) -> None
     assert second.job.trace is first.job.trace  # read once
 
 
-def test_a_duration_is_as_many_iterations_as_fit_alone(here: Path) -> None:
-    (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nduration = "1s"\n', here)  # one takes 8.01 ms
+def test_a_duration_is_the_number_of_iterations_that_fit_alone(here: Path) -> None:
+    (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nduration = "1s"\n', here)  # an iteration takes 8.01 ms
     assert job.job.iterations == 125
     (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nduration = "1us"\n', here)
     assert job.job.iterations == 1
@@ -74,7 +74,7 @@ def test_poisson_copies_depend_on_the_seed_alone(here: Path) -> None:
     assert 0.4 < times[0][-1][1] / 1e9 / 399 < 0.6
 
 
-def test_requests_come_at_their_rate_from_the_jobs_arrival_on(here: Path) -> None:
+def test_requests_arrive_at_their_rate_after_the_job(here: Path) -> None:
     text = '[[job]]\ntrace = "a.trace"\narrives = "1s"\nslo = "1.6s"\nrequests = {{ rate = 10, {} }}\n'
     (job,) = jobs_of(text.format('count = 3, arrivals = "fixed"'), here)
     assert (job.job.kind, job.job.deadline_seconds) == (JobKind.INFERENCE, 1.6)
@@ -86,7 +86,7 @@ def test_requests_come_at_their_rate_from_the_jobs_arrival_on(here: Path) -> Non
     assert (len(job.requests_ns), job.requests_ns[-1]) == (99, 10_900_000_000)
 
 
-def test_a_csv_file_says_which_jobs_arrive_when(here: Path) -> None:
+def test_a_csv_file_lists_jobs_and_their_arrivals(here: Path) -> None:
     (here / "jobs.csv").write_text("model,batch,arrives_seconds,solo_seconds\nvae,64,1.5,2\nvae,64,0,1\nvae,128,2,3\n")
     text = 'arrivals = "jobs.csv"\n[[job]]\ntrace = "a.trace"\niterations = 9\n'
     tables = [spec.given for spec in parse_scenario(text, here / "x.toml").jobs]
@@ -106,14 +106,14 @@ def test_a_csv_file_says_which_jobs_arrive_when(here: Path) -> None:
         ("model,batch,arrives_seconds,solo_seconds\nvea,1,0,1\n", "jobs.csv, job vea-1-1: no model is called 'vea'"),
     ],
 )
-def test_a_csv_file_that_is_wrong_is_named(here: Path, content: str, part: str) -> None:
+def test_the_error_names_a_wrong_csv_file(here: Path, content: str, part: str) -> None:
     (here / "jobs.csv").write_text(content)
     with pytest.raises(ValueError, match=r"jobs\.csv") as error:
         jobs_of('arrivals = "jobs.csv"\n', here)
     assert part in str(error.value)
 
 
-def test_a_job_may_come_with_other_plans(here: Path) -> None:
+def test_a_job_may_have_alternative_plans(here: Path) -> None:
     save_trace(training_trace(asynchronous=False), here / "b.trace")
     (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nplans = ["b.trace"]\niterations = 1\n', here)
     assert [trace.asynchronous for trace in job.job.alternatives] == [False]
@@ -125,7 +125,7 @@ def test_a_device_may_be_a_table_or_a_file(here: Path) -> None:
     by_file = parse_scenario(f'device = "mine.toml"\n{job}', here / "x.toml")
     by_table = parse_scenario(f'{job}[device]\nname = "mine"\nlike = "V100"\nmemory = "2GiB"\n', here / "x.toml")
     assert by_file.device == by_table.device
-    assert by_file.budget_bytes == 2 * GIB  # all of it, unless the scenario says less
+    assert by_file.budget_bytes == 2 * GIB  # the default budget is all memory
 
 
 def test_a_budget_is_an_amount_or_a_share() -> None:
@@ -146,26 +146,26 @@ def test_a_budget_is_an_amount_or_a_share() -> None:
         ("0B", "must be positive"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused(given: str | float, part: str) -> None:
+def test_an_impossible_budget_is_refused(given: str | float, part: str) -> None:
     with pytest.raises(ValueError, match=r"budget|memory") as error:
         budget_of(given, find_device("V100"))
     assert part in str(error.value)
 
 
 def test_a_job_may_wait_for_a_larger_budget(here: Path) -> None:
-    text = 'budget = "200B"\n[[job]]\ntrace = "a.trace"\niterations = 1\n'  # it needs 257
+    text = 'budget = "200B"\n[[job]]\ntrace = "a.trace"\niterations = 1\n'  # the job needs 257
     with pytest.raises(ValueError, match="57 B more than the budget of 200 B"):
         jobs_of(text, here)
     assert jobs_of(f'{text}[[budget_change]]\nat = "1s"\nbudget = "257B"\n', here)
 
 
-def test_a_plan_that_fits_is_enough(here: Path) -> None:
+def test_a_job_is_accepted_if_one_of_its_plans_fits(here: Path) -> None:
     save_trace(make_trace([Op()]), here / "less.trace")
     text = 'budget = "200B"\n[[job]]\ntrace = "a.trace"\nplans = ["less.trace"]\niterations = 1\n'
     assert jobs_of(text, here)
 
 
-def test_a_trace_is_kept_for_its_device_and_its_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_keeps_a_trace_per_device_and_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neaptide.scenarios.trace_cache.cache_folder", lambda: tmp_path)
     wanted = TraceKey("vae", None, "paper", False)
     TraceCache(find_device("V100")).put(wanted, training_trace())
@@ -180,6 +180,6 @@ def test_a_trace_is_kept_for_its_device_and_its_use(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("given", [-1, float("nan"), float("inf"), "-1s", "1 parsec"])
-def test_a_time_that_is_none_is_refused(given: str | float) -> None:
+def test_a_wrong_time_is_refused(given: str | float) -> None:
     with pytest.raises(ValueError, match=r"write it like 50ms or 1\.5s"):
         ns_of(given)
