@@ -170,6 +170,11 @@ class Trace:
         return frozen(work + np.maximum.accumulate(launch - (work - self.ops.seconds)))
 
     @cached_property
+    def start_seconds(self) -> Floats:
+        """When each op begins, alone on the device."""
+        return frozen(self.end_seconds - self.ops.seconds)
+
+    @cached_property
     def ends_ns(self) -> Integers:
         """When each op ends, as `end_seconds`, in whole nanoseconds; each op lasts at least one."""
         ends = np.maximum(np.round(self.end_seconds * 1e9).astype(np.int64), 1)

@@ -57,6 +57,12 @@ def candidates(trace: Trace) -> Candidates:
     )
 
 
+def backward_begins(trace: Trace) -> int:
+    """The first op of the backward pass; the number of ops if there is none."""
+    backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
+    return int(backward[0]) if backward.size else len(trace.ops)
+
+
 def repeatable(trace: Trace) -> Flags:
     """The ops that give the same result when they run again on the same inputs."""
     ops = trace.ops
@@ -87,8 +93,7 @@ def recomputable(trace: Trace) -> Flags:
     may = repeatable(trace)[op]
     good[tensor[~may]] = False
     tensor, op = tensor[may], op[may]  # leave out updates of all weights, which read and write many tensors
-    backward = np.flatnonzero(ops.phase == Phase.BACKWARD)
-    begins = int(backward[0]) if backward.size else n
+    begins = backward_begins(trace)
     protected = tensors.kind == Kind.BUFFER
     index, written = items_of(ops.writes, op)
     others = (written != tensor[index]) & (tensors.born[written] != op[index]) & ~protected[written]

@@ -33,8 +33,7 @@ def swap_times(trace: Trace, device: DeviceSpec, spans: IdleSpans, chosen: Seque
     """The times of swapping the chosen spans; each direction makes one copy at a time."""
     rows = np.array(chosen, dtype=np.int64)
     tensors, after, before = spans.tensor[rows], spans.after[rows], spans.before[rows]
-    ends = trace.end_seconds
-    starts = ends - trace.ops.seconds
+    starts, ends = trace.start_seconds, trace.end_seconds
     seconds = trace.tensors.bytes[tensors] / device.link_bandwidth
     out_ends, in_starts = np.empty(tensors.size), np.empty(tensors.size)
     order = np.argsort(after, kind="stable")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neaptide.core.traces.columns import Flags, Integers
-from neaptide.core.traces.trace import Phase, Trace
-from neaptide.planning.analysis.candidates import candidates
+from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.candidates import backward_begins, candidates
 from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.checkmate.coarse_cuts import Uses, cuts, uses_of
 from neaptide.planning.checkmate.problem import Graph, Stages
@@ -62,8 +62,7 @@ class CoarseGraph:
 
 def coarse_graph(trace: Trace, chains: RecomputeChains, most: int) -> CoarseGraph:
     """The graph of a trace, with at most `most` nodes."""
-    backward = np.flatnonzero(trace.ops.phase == Phase.BACKWARD)
-    begins = int(backward[0]) if backward.size else len(trace.ops)
+    begins = backward_begins(trace)
     planned, uses = _plannable(trace, chains), uses_of(trace)
     return _Builder(trace, chains, planned, uses, begins, cuts(trace, planned, uses, begins, most)).build()
 

@@ -52,7 +52,7 @@ class _Hybrid:
         every = np.arange(len(self._spans))
         seconds = self._spans.bytes / device.link_bandwidth
         ends = trace.end_seconds
-        self._starts = ends - trace.ops.seconds
+        self._starts = trace.start_seconds
         free_seconds = self._starts[self._spans.before] - ends[self._spans.after] - 2 * seconds
         self._by_free_seconds: list[int] = every[np.argsort(-free_seconds, kind="stable")].tolist()
 
@@ -127,7 +127,7 @@ class _Hybrid:
 def _with_earlier_triggers(scheduler: Scheduler, plan: Plan, budget_bytes: int) -> Plan:
     """The plan with the triggers of late copies in moved earlier by their delay, repeated while that saves time."""
     trace, device = scheduler.trace, scheduler.device
-    starts = trace.end_seconds - trace.ops.seconds
+    starts = trace.start_seconds
     best = scheduler.schedule(plan)
     for _ in range(_FEEDBACK_ROUNDS):
         table = best.gaps

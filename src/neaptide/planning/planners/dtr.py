@@ -58,7 +58,7 @@ class _Cache:
     def run(self) -> list[Gap]:
         """Simulate all ops; return the gaps of the evicted tensors."""
         trace = self._trace
-        starts = trace.end_seconds - trace.ops.seconds
+        starts = trace.start_seconds
         held = trace.held_bytes.tolist()
         for op in range(len(trace.ops)):
             accessed = (*trace.ops.reads[op].tolist(), *trace.ops.writes[op].tolist())

@@ -53,7 +53,7 @@ class _Search:
         self._trace, self._device, self._budget = trace, device, budget_bytes
         self._spans = idle_spans(trace)
         self._scheduler = Scheduler(trace, device)
-        self._starts = trace.end_seconds - trace.ops.seconds
+        self._starts = trace.start_seconds
         self._random = np.random.default_rng(_SEED)
 
     def run(self) -> Plan:

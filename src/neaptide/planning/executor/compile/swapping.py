@@ -24,7 +24,7 @@ def release_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[i
 
 def planned_fetch_ops(trace: Trace, gaps: Sequence[Gap], device: DeviceSpec) -> list[int]:
     """For each swap: the op with which its copy in begins. It is the plan's `fetch`, or else the latest in time."""
-    starts = trace.end_seconds - trace.ops.seconds
+    starts = trace.start_seconds
     after = np.array([gap.after for gap in gaps], dtype=np.int64)
     before = np.array([gap.before for gap in gaps], dtype=np.int64)
     seconds = trace.tensors.bytes[[gap.tensor for gap in gaps]] / device.link_bandwidth
