@@ -19,7 +19,7 @@ from line import Line
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import PERMIT_ALL, Board, JobState, Request
+from neaptide.devices.board import PERMIT_ALL, Board, Request, SlotState
 from neaptide.devices.board.member import Member
 from neaptide.live.protocol import messages as say
 
@@ -179,7 +179,7 @@ class FakeJob:
             if said is None and not self._over.is_set():
                 self.line.close()
                 self.board.set_permit(self.member.slot, PERMIT_ALL)
-                if self.board.progress(self.member.slot).state in (JobState.EVICTED, JobState.SUSPENDED):
+                if self.board.progress(self.member.slot).state in (SlotState.EVICTED, SlotState.SUSPENDED):
                     self.board.set_request(self.member.slot, Request.RESTORE)
                 self._over.wait(0.05)
                 with suppress(OSError):
@@ -222,12 +222,12 @@ class FakeJob:
 
     def _await_permit(self, number: int) -> None:
         if not self.member.wait_permit(number, 0):
-            self.member.set_state(JobState.WAITING_PERMIT)
+            self.member.set_state(SlotState.WAITING_PERMIT)
             while not self.member.wait_permit(number, _LOOK_SECONDS):
                 self._serve()
                 if self.refused is not None or self.stop.is_set():
                     return
-        self.member.set_state(JobState.RUNNING)
+        self.member.set_state(SlotState.RUNNING)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         while not ready() and not self.stop.is_set():
@@ -244,7 +244,7 @@ class FakeJob:
         count, self.held = self.held, 0
         if count:
             self.member.give(count)
-        self.member.set_state(JobState.EVICTED if request is Request.EVICT else JobState.SUSPENDED)
+        self.member.set_state(SlotState.EVICTED if request is Request.EVICT else SlotState.SUSPENDED)
         self.member.finish_request(request)
         while (answer := self.member.request) not in (Request.RESTORE, Request.RESUME):
             if self.stop.is_set():
@@ -254,7 +254,7 @@ class FakeJob:
             if self.stop.is_set():
                 raise Stopped
         self.held = count
-        self.member.set_state(JobState.RUNNING)
+        self.member.set_state(SlotState.RUNNING)
         self.member.finish_request(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -25,6 +26,28 @@ def cache_folder() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "neaptide"
+
+
+def structure(name: str, layout: bytes) -> type[ctypes.Structure]:
+    """A C++ structure as its library describes it; devices/native/layout.h says what a line holds.
+
+    Raises BuildError where C++ leaves a gap that ctypes would not leave.
+    """
+    numbers = {
+        **{f"u{width}": kind for width, kind in ((1, ctypes.c_uint8), (4, ctypes.c_uint32), (8, ctypes.c_uint64))},
+        **{f"i{width}": kind for width, kind in ((4, ctypes.c_int32), (8, ctypes.c_int64))},
+    }
+    fields: list[tuple[str, type]] = []
+    offsets: dict[str, int] = {}
+    for line in layout.decode().splitlines():
+        field, offset, size, kind = line.split()
+        fields.append((field, ctypes.c_char * int(size) if kind == "t" else numbers[kind + size]))
+        offsets[field] = int(offset)
+    made = type(name, (ctypes.Structure,), {"_fields_": tuple(fields), "__slots__": ()})
+    for field, declared in offsets.items():
+        if getattr(made, field).offset != declared:
+            raise BuildError(f"{name}.{field} is at byte {declared}, ctypes would put it elsewhere")
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import neaptide
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import decode
-from neaptide.devices.board import PERMIT_ALL, JobState
+from neaptide.devices.board import PERMIT_ALL, SlotState
 from neaptide.live.protocol import messages as say
 from stand_in import SECONDS, SOURCE, StandIn, finished, wait_until
 
@@ -82,7 +82,7 @@ def test_an_unchanged_program_is_measured_then_waits_for_permits_and_ends_with_t
 
     def waits_at(iteration: int) -> bool:
         seen = daemon.board.progress(daemon.slot)
-        return seen.state is JobState.WAITING_PERMIT and seen.iteration == iteration + 1
+        return seen.state is SlotState.WAITING_PERMIT and seen.iteration == iteration + 1
 
     wait_until(lambda: waits_at(0))
     assert not daemon.all(say.IterationEnded)
@@ -105,7 +105,7 @@ def test_a_job_goes_on_without_its_daemon_and_joins_the_next_one(daemon: StandIn
     job = daemon.run(LOOP, "1000000")
     try:
         daemon.wait_for(say.Profiled)
-        wait_until(lambda: daemon.board.progress(daemon.slot).state is JobState.WAITING_PERMIT)
+        wait_until(lambda: daemon.board.progress(daemon.slot).state is SlotState.WAITING_PERMIT)
         daemon.stop()
         wait_until(lambda: daemon.board.progress(daemon.slot).iteration > 20)
         daemon.start()

@@ -9,7 +9,7 @@ import pytest
 
 from daemons import MIB, DaemonProcess, goes_on, until, until_it_ran
 from fake_job import FakeJob
-from neaptide.devices.board import Board, JobState, Request
+from neaptide.devices.board import Board, Request, SlotState
 
 
 def test_a_daemon_killed_in_the_middle_finds_its_jobs_again(tmp_path: Path) -> None:
@@ -50,10 +50,10 @@ class SendsAway(Policy):
         admitted = [Admit(job.name) for job in view.queued if job in here]
         return [*away, *admitted, *(Start(job.name) for job in (*view.queued, *view.startable) if job in here)]
 """
-STAYS = {JobState.EVICTED: "False", JobState.SUSPENDED: "job.iterations_done < 3"}
+STAYS = {SlotState.EVICTED: "False", SlotState.SUSPENDED: "job.iterations_done < 3"}
 
 
-def sending_away(folder: Path, state: JobState) -> DaemonProcess:
+def sending_away(folder: Path, state: SlotState) -> DaemonProcess:
     """A daemon that keeps the job `away` in this state."""
     policy = folder / "sends_away.py"
     policy.write_text(SENDS_AWAY.format(stays=STAYS[state]))
@@ -66,7 +66,7 @@ def kill_daemon(daemon: DaemonProcess) -> None:
 
 
 @pytest.mark.parametrize("state", STAYS, ids=lambda state: state.name.lower())
-def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(state: JobState, tmp_path: Path) -> None:
+def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(state: SlotState, tmp_path: Path) -> None:
     daemon = sending_away(tmp_path, state)
     try:
         away, other = (daemon.run(name=name, iterations=100_000) for name in ("away", "other"))

@@ -127,7 +127,7 @@ TEST(a_slot_shows_its_process_and_is_free_afterwards) {
     member.publish_needed(5 * kMiB);
     member.count_launched(3);
     member.count_done();
-    member.set_state(JobState::running);
+    member.set_state(SlotState::running);
     CHECK_EQUAL(member.begin_iteration(), 0U);
     const BoardSnapshot snapshot = board->snapshot();
     CHECK(snapshot.consistent);
@@ -137,7 +137,7 @@ TEST(a_slot_shows_its_process_and_is_free_afterwards) {
     CHECK_EQUAL(slot.start_time, this_process().start_time);
     CHECK(slot.job == "resnet");
     CHECK(snapshot.slots[1].job == std::string(63, 'j'));
-    CHECK(slot.state == JobState::running);
+    CHECK(slot.state == SlotState::running);
     CHECK_EQUAL(slot.held_bytes, 6 * kMiB);
     CHECK_EQUAL(slot.needed_bytes, 5 * kMiB);
     CHECK_EQUAL(slot.launched, 3U);

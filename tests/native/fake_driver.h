@@ -68,6 +68,11 @@ class FakeDriver final : public Driver {
   void drop(const Event& event) noexcept override { streams.drop(event); }
   bool arm(const Event& event) override { return streams.arm(event); }
   void set_listener(std::function<void()> listener) override { streams.set_listener(std::move(listener)); }
+  StreamId current_stream() override { return 0; }
+  void call_after(StreamId stream, std::function<void()> function) override {
+    streams.call_after(stream, std::move(function));
+  }
+  std::uint64_t now_ns() override { return clock_ns; }
 
   /// One word per 512 bytes stands for the contents; the address must be backed.
   std::uint64_t& word(Address address) {
@@ -83,6 +88,7 @@ class FakeDriver final : public Driver {
 
   HostDriver streams;
   std::size_t reserved = 0;
+  std::uint64_t clock_ns = 0;
   bool fail_next_back = false;
   std::function<void(Address, std::size_t)> on_unback;
 

@@ -85,22 +85,22 @@ TEST(an_iteration_with_a_new_age_comes_after_those_that_began_meanwhile) {
   away.begin_iteration();
   here.begin_iteration();
   away.renew_age();
-  here.set_foreseen(7 * kMiB);
+  here.set_expected_leases(7 * kMiB);
   CHECK(away.try_take(4 * kMiB) == Lease::reserved);
   CHECK(away.try_take(2 * kMiB) == Lease::granted);
-  away.set_foreseen(6 * kMiB);
+  away.set_expected_leases(6 * kMiB);
   CHECK(here.try_take(8 * kMiB) == Lease::granted);  // nothing is kept for the younger one
 }
 
-TEST(a_younger_iteration_leaves_what_an_older_one_is_foreseen_to_need) {
+TEST(a_younger_iteration_leaves_what_an_older_one_is_expected_to_need) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, {10 * kMiB, 1});
   board->set_patience(std::chrono::hours(1));
   Member older(board, "older"), younger(board, "younger"), idle(board, "idle");
   older.begin_iteration();
   younger.begin_iteration();
-  older.set_foreseen(7 * kMiB);
-  younger.set_foreseen(9 * kMiB);
+  older.set_expected_leases(7 * kMiB);
+  younger.set_expected_leases(9 * kMiB);
   CHECK(older.try_take(2 * kMiB) == Lease::granted);
   CHECK(idle.try_take(4 * kMiB) == Lease::reserved);  // no iteration: younger than all
   CHECK(younger.try_take(4 * kMiB) == Lease::reserved);
@@ -110,7 +110,7 @@ TEST(a_younger_iteration_leaves_what_an_older_one_is_foreseen_to_need) {
   CHECK(younger.try_take(1) == Lease::reserved);  // it may come to need them again
   std::thread waiter([&] { CHECK(younger.take(2 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
-  older.set_foreseen(5 * kMiB);
+  older.set_expected_leases(5 * kMiB);
   waiter.join();
   std::thread last([&] { CHECK(younger.take(2 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
@@ -125,7 +125,7 @@ TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
   Member first(board, "first"), second(board, "second"), third(board, "third");
   for (Member* member : {&first, &second, &third}) member->begin_iteration();
   for (Member* member : {&first, &second}) {
-    member->set_foreseen(4 * kMiB);
+    member->set_expected_leases(4 * kMiB);
     CHECK(member->try_take(kMiB) == Lease::granted);
   }
   CHECK(third.try_take(5 * kMiB) == Lease::reserved);
@@ -138,8 +138,8 @@ TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
   Member first(board, "first"), second(board, "second"), third(board, "third");
   CHECK(first.try_take(2 * kMiB) == Lease::granted);
   for (Member* member : {&first, &second, &third}) member->begin_iteration();
-  first.set_foreseen(3 * kMiB);
-  second.set_foreseen(6 * kMiB);
+  first.set_expected_leases(3 * kMiB);
+  second.set_expected_leases(6 * kMiB);
   CHECK(first.try_take(kMiB) == Lease::granted);
   CHECK(third.try_take(2 * kMiB) == Lease::reserved);  // of 9, first keeps 2 and second needs 6
   CHECK(third.try_take(kMiB) == Lease::granted);
@@ -170,10 +170,10 @@ TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
   Member older(board, "older"), younger(board, "younger");
   older.begin_iteration();
   younger.begin_iteration();
-  older.set_foreseen(10 * kMiB);
+  older.set_expected_leases(10 * kMiB);
   std::thread waiter([&] { CHECK(younger.take(6 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
-  board->forget_foreseen(older.slot());
+  board->forget_expected_leases(older.slot());
   waiter.join();
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.devices.board import PERMIT_ALL, Board, BoardError, JobState, Request
+from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Request, SlotState
 from neaptide.devices.board.board import process_state
 from neaptide.devices.board.figures import NO_CEILING, UNBOUNDED, ProcessState
 from neaptide.devices.board.member import Member
@@ -66,10 +66,10 @@ def test_a_request_stands_until_the_process_has_done_it(board: Board) -> None:
     board.set_request(member.slot, Request.EVICT)
     board.set_request(member.slot, Request.RESTORE)
     assert not member.finish_request(Request.EVICT)
-    member.set_state(JobState.RUNNING)
+    member.set_state(SlotState.RUNNING)
     assert member.finish_request(Request.RESTORE)
     seen = board.progress(member.slot)
-    assert (seen.request, seen.state) == (Request.NONE, JobState.RUNNING)
+    assert (seen.request, seen.state) == (Request.NONE, SlotState.RUNNING)
 
 
 def test_what_a_dead_process_held_is_given_back(board: Board) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from neaptide.devices.board.board import Board, BoardError
-from neaptide.devices.board.figures import PERMIT_ALL, BoardFigures, JobState, Progress, Request, SlotFigures
+from neaptide.devices.board.figures import PERMIT_ALL, BoardFigures, Progress, Request, SlotFigures, SlotState
 
 __all__ = [
     "PERMIT_ALL",
     "Board",
     "BoardError",
     "BoardFigures",
-    "JobState",
     "Progress",
     "Request",
     "SlotFigures",
+    "SlotState",
 ]

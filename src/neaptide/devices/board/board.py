@@ -9,7 +9,7 @@ from pathlib import Path
 from neaptide.devices.board import figures as fig
 from neaptide.devices.board.library import NativeBoard, NativeProgress, NativeSlot, load
 
-_STATES, _REQUESTS = tuple(fig.JobState), tuple(fig.Request)  # cheaper than making one of a number
+_STATES, _REQUESTS = tuple(fig.SlotState), tuple(fig.Request)  # cheaper than making one of a number
 
 
 class BoardError(ValueError):
@@ -83,7 +83,7 @@ class Board:
 
     def read_counters(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
         """Kernels done and bytes held of each slot, taken or not; they change with the next read_counters."""
-        self._check(self._library.neaptide_board_glance(self.handle, self._done, self._held))
+        self._check(self._library.neaptide_board_read_counters(self.handle, self._done, self._held))
         return self._done, self._held
 
     # --- controlling
@@ -114,9 +114,9 @@ class Board:
         ceiling = fig.NO_CEILING if ceiling_bytes is None else ceiling_bytes
         self._check(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
 
-    def forget_foreseen(self, slot: int) -> None:
-        """No bytes are kept for the slot's iteration any more: it does not come along."""
-        self._check(self._library.neaptide_board_forget_foreseen(self.handle, slot))
+    def forget_expected_leases(self, slot: int) -> None:
+        """Keep no more bytes for the slot's iteration: its process makes no progress."""
+        self._check(self._library.neaptide_board_forget_expected_leases(self.handle, slot))
 
     def set_request(self, slot: int, request: fig.Request) -> None:
         self._check(self._library.neaptide_board_set_request(self.handle, slot, request))
@@ -149,7 +149,7 @@ def _slot(seen: NativeSlot) -> fig.SlotFigures:
         pid=seen.pid,
         start_time=seen.start_time,
         job=seen.job.decode(errors="replace"),
-        state=fig.JobState(seen.state),
+        state=fig.SlotState(seen.state),
         request=fig.Request(seen.request),
         permit=seen.permit,
         heavy_open=bool(seen.heavy_open),

@@ -12,15 +12,14 @@ NO_ITERATION = 2**64 - 1
 SLOTS = 64
 
 
-class JobState(IntEnum):
-    """What a process does, as it says itself."""
+class SlotState(IntEnum):
+    """What a process does, as it says itself; devices/native/board.h."""
 
     IDLE = 0
     RUNNING = 1
     WAITING_PERMIT = 2
-    WAITING_LEASE = 3
-    SUSPENDED = 4
-    EVICTED = 5
+    SUSPENDED = 3
+    EVICTED = 4
 
 
 class Request(IntEnum):
@@ -51,7 +50,7 @@ class Progress:
     done: int
     held_bytes: int
     wanted_bytes: int  # waited for now
-    state: JobState
+    state: SlotState
     request: Request
     permit: int
     taken: bool  # a process has the slot
@@ -66,7 +65,7 @@ class SlotFigures:
     pid: int
     start_time: int
     job: str
-    state: JobState
+    state: SlotState
     request: Request
     permit: int
     heavy_open: bool

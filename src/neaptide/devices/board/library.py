@@ -9,17 +9,11 @@ from pathlib import Path
 from neaptide.native_library import RULES, NativeLibrary
 
 _HERE = Path(__file__).parent
-_WITHOUT = (
-    *("arena.cpp", "arena_allocation.cpp", "arena_eviction.cpp", "arena_return.cpp", "arena.h"),
-    *("arena_implementation.h", "block.h", "heap.cpp", "heap.h", "heap_check.cpp", "heap_chunks.cpp"),
-    *("host_buffer.h", "host_driver.cpp", "host_driver.h", "series.h", "sm_lane.cpp", "sm_lane.h"),
-)
 NATIVE = NativeLibrary(
     name="board",
     what="the device's board",
-    folders=(_HERE / "native", _HERE.parent / "native", RULES),
+    folders=(_HERE / "native", _HERE.parent / "native", _HERE.parent / "native" / "launch", RULES),
     flags=("-O2", "-std=c++17", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-Wall"),
-    leave_out=frozenset(_WITHOUT),
 )
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 
@@ -63,7 +57,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_close": (None, (_HANDLE,)),
     "board_snapshot": (_INT, (_HANDLE, _HANDLE, _HANDLE)),
     "board_progress": (_INT, (_HANDLE, _U32, _HANDLE)),
-    "board_glance": (_INT, (_HANDLE, _HANDLE, _HANDLE)),
+    "board_read_counters": (_INT, (_HANDLE, _HANDLE, _HANDLE)),
     "board_reap": (_INT, (_HANDLE,)),
     "board_set_capacity": (_INT, (_HANDLE, _U64)),
     "board_reset_high_water": (_INT, (_HANDLE,)),
@@ -72,7 +66,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_set_inflight_cap": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_ceiling": (_INT, (_HANDLE, _U32, _U64)),
     "board_set_request": (_INT, (_HANDLE, _U32, _U32)),
-    "board_forget_foreseen": (_INT, (_HANDLE, _U32)),
+    "board_forget_expected_leases": (_INT, (_HANDLE, _U32)),
     "take_short_turns": (None, ()),
     "process_state": (_INT, (ctypes.c_int32, _U64)),
     "member_join": (_HANDLE, (_HANDLE, _TEXT)),
@@ -87,6 +81,36 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "member_count": (None, (_HANDLE, _U64, _U64)),
     "member_request": (_U32, (_HANDLE,)),
     "member_finish_request": (_INT, (_HANDLE, _U32)),
+    "port_layout": (_TEXT, (_TEXT,)),
+    "port_join": (_HANDLE, (_HANDLE, _TEXT)),
+    "port_leave": (None, (_HANDLE,)),
+    "port_slot": (_U32, (_HANDLE,)),
+    "port_set_now": (None, (_HANDLE, _U64)),
+    "port_try_enter": (_INT, (_HANDLE, _U32)),
+    "port_exit": (None, (_HANDLE,)),
+    "port_may_run": (_INT, (_HANDLE, _U32)),
+    "port_launched": (None, (_HANDLE, _U64)),
+    "port_passed": (_INT, (_HANDLE, _U64)),
+    "port_allocate": (_INT, (_HANDLE, _U64, _U32, _HANDLE)),
+    "port_free": (_INT, (_HANDLE, _U64)),
+    "port_withdraw": (None, (_HANDLE,)),
+    "port_arm_iteration": (None, (_HANDLE,)),
+    "port_end_iteration": (_INT, (_HANDLE, _HANDLE)),
+    "port_take_recent": (None, (_HANDLE, _HANDLE, _HANDLE)),
+    "port_expect": (None, (_HANDLE, _HANDLE, _U64)),
+    "port_hold": (None, (_HANDLE,)),
+    "port_release": (None, (_HANDLE,)),
+    "port_refuse": (None, (_HANDLE, _TEXT)),
+    "port_serve": (_INT, (_HANDLE,)),
+    "port_figures": (None, (_HANDLE, _HANDLE)),
+    "port_reset_peaks": (None, (_HANDLE,)),
+    "port_check": (_INT, (_HANDLE,)),
+    "port_connect": (None, (_HANDLE, _INT, _U64)),
+    "port_disconnect": (None, (_HANDLE,)),
+    "port_forget": (None, (_HANDLE,)),
+    "port_report": (_INT, (_HANDLE, _TEXT, _U64, _U32)),
+    "port_report_after": (None, (_HANDLE, _TEXT, _U64)),
+    "port_report_iteration": (_INT, (_HANDLE, _TEXT, _U64, _U64, _U64, _U64)),
 }
 
 

@@ -41,7 +41,7 @@ class Member:
         """Whether the iteration was permitted within that time."""
         return int(self._library.neaptide_member_wait_permit(self._handle, iteration, seconds)) == 1
 
-    def set_state(self, state: fig.JobState) -> None:
+    def set_state(self, state: fig.SlotState) -> None:
         self._library.neaptide_member_set_state(self._handle, state)
 
     def count(self, launched: int, done: int) -> None:

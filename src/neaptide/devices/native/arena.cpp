@@ -117,6 +117,9 @@ Arena::~Arena() = default;
 Address Arena::allocate(std::size_t bytes, StreamId stream, Hint hint) {
   return implementation_->allocate(bytes, stream, hint);
 }
+AllocationAttempt Arena::try_allocate(std::size_t bytes, StreamId stream, Hint hint) {
+  return implementation_->try_allocate(bytes, stream, hint);
+}
 void Arena::deallocate(Address address) { implementation_->deallocate(address); }
 void Arena::record_stream(Address address, StreamId stream) { implementation_->record_stream(address, stream); }
 void Arena::set_reuse_at_launch(bool reuse) { implementation_->set_reuse_at_launch(reuse); }

@@ -36,6 +36,16 @@ class OutOfMemory : public std::runtime_error {
   std::uint64_t capacity_bytes;  // of the device, or the process's ceiling when that is lower
 };
 
+/// What an attempt to allocate came to. `evicted`: the process's memory is in host memory. `over_capacity`: the device
+/// would not have the bytes even if every other process gave back all it holds.
+enum class Allocation : std::uint32_t { granted, full, reserved, ceiling, over_capacity, evicted };
+
+struct AllocationAttempt {
+  Allocation outcome = Allocation::granted;
+  Address address = 0;           // when granted
+  std::uint64_t need_bytes = 0;  // leases that would have made it succeed
+};
+
 struct ArenaOptions {
   /// Address range to reserve; 0 means four times the board's capacity, at least 1 GiB.
   std::uint64_t range_bytes = 0;
@@ -96,6 +106,9 @@ class Arena {
   /// A block of at least `bytes` (rounded up to 512, at least 512), to be used first on `stream`. When no lease can be
   /// had it reclaims what the streams have passed, then waits. Throws OutOfMemory, DriverError or BoardError.
   Address allocate(std::size_t bytes, StreamId stream, Hint hint = Hint::ephemeral);
+  /// As allocate(), but never waits and never throws OutOfMemory. The caller that means to try again keeps a
+  /// LeaseClaim.
+  AllocationAttempt try_allocate(std::size_t bytes, StreamId stream, Hint hint = Hint::ephemeral);
   /// The program is done with the block: work launched later may overwrite it. An address that no block starts at
   /// throws std::invalid_argument, changing nothing.
   void deallocate(Address address);

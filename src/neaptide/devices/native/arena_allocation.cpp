@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::uint64_t kGranule = 512;
 
+std::uint64_t rounded_up(std::size_t bytes) {
+  return (std::max<std::uint64_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
+}
+
 std::string mebibytes(std::uint64_t bytes) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
@@ -20,8 +24,8 @@ std::string mebibytes(std::uint64_t bytes) {
 }  // namespace
 
 Address Arena::Implementation::allocate(std::size_t bytes, StreamId stream, Hint hint) {
-  const bool absurd = bytes > range_bytes_;  // would overflow in the next line
-  const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
+  const bool absurd = bytes > range_bytes_;  // may overflow in the next line
+  const std::uint64_t rounded = rounded_up(bytes);
   {
     const Lock lock = guard();
     ++stats_.allocations;
@@ -30,6 +34,39 @@ Address Arena::Implementation::allocate(std::size_t bytes, StreamId stream, Hint
   }
   if (absurd) fail(bytes, {std::nullopt, bytes}, false);
   return allocate_slowly(rounded, stream, hint);
+}
+
+AllocationAttempt Arena::Implementation::try_allocate(std::size_t bytes, StreamId stream, Hint hint) {
+  if (bytes > range_bytes_) return {Allocation::over_capacity, 0, bytes};
+  {
+    const Lock lock = guard();
+    ++stats_.allocations;
+  }
+  const Attempt attempt = attempt_after_return(rounded_up(bytes), stream, hint);
+  if (attempt.address) return {Allocation::granted, *attempt.address, 0};
+  const Lock lock(mutex_);
+  --stats_.allocations;
+  if (evicted_) return {Allocation::evicted, 0, attempt.need};
+  if (attempt.hopeless) return {Allocation::over_capacity, 0, attempt.need};
+  switch (attempt.lease) {
+    case Lease::ceiling:
+      return {Allocation::ceiling, 0, attempt.need};
+    case Lease::reserved:
+      return {Allocation::reserved, 0, attempt.need};
+    default:
+      return {Allocation::full, 0, attempt.need};
+  }
+}
+
+/// An attempt after everything that can be handed back, or reused, has been.
+Arena::Implementation::Attempt Arena::Implementation::attempt_after_return(std::uint64_t bytes, StreamId stream,
+                                                                           Hint hint) {
+  progress();
+  shed();
+  const Lock lock(mutex_);
+  Attempt attempt = attempt_locked(bytes, stream, hint);
+  if (!attempt.address) attempt.hopeless = hopeless_locked(attempt);
+  return attempt;
 }
 
 Arena::Implementation::Attempt Arena::Implementation::attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint) {
@@ -91,18 +128,13 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
   for (;;) {
     // The epoch is read before the attempt: whatever comes free after it ends the wait below.
     const std::uint32_t epoch = member_.memory_epoch();
-    progress();
-    shed();
-    Attempt attempt;
-    bool hopeless = false;
-    {
+    const Attempt attempt = attempt_after_return(bytes, stream, hint);
+    if (attempt.address) return *attempt.address;
+    if (attempt.hopeless) fail(bytes, attempt, false);
+    if (!std::exchange(counted, true)) {
       const Lock lock(mutex_);
-      attempt = attempt_locked(bytes, stream, hint);
-      if (attempt.address) return *attempt.address;
-      hopeless = hopeless_locked(attempt);
-      if (!hopeless && !std::exchange(counted, true)) ++stats_.lease_waits;
+      ++stats_.lease_waits;
     }
-    if (hopeless) fail(bytes, attempt, false);
     if (options_.on_request && member_.request() != Request::none) {
       claim.reset();  // an evicted process must not keep bytes from the one it makes room for
       options_.on_request(member_.request());

@@ -25,6 +25,7 @@ class Arena::Implementation {
   ~Implementation();
 
   Address allocate(std::size_t bytes, StreamId stream, Hint hint);
+  AllocationAttempt try_allocate(std::size_t bytes, StreamId stream, Hint hint);
   void deallocate(Address address);
   void record_stream(Address address, StreamId stream);
   void set_reuse_at_launch(bool reuse) { reuse_at_launch_.store(reuse); }
@@ -55,6 +56,7 @@ class Arena::Implementation {
     std::optional<Address> address;
     std::uint64_t need = 0;
     Lease lease = Lease::granted;
+    bool hopeless = false;  // the device would not have the bytes even if all others gave back theirs
   };
   /// Empty chunks on their way back: handed back when the stream has passed the event, unless in use again by then.
   struct Return {
@@ -76,6 +78,7 @@ class Arena::Implementation {
   Attempt attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint);
   Address take_block_locked(Block& free, std::uint64_t bytes);
   void grow_locked(Pool& pool, ChunkRange range);
+  Attempt attempt_after_return(std::uint64_t bytes, StreamId stream, Hint hint);
   Address allocate_slowly(std::uint64_t bytes, StreamId stream, Hint hint);
   bool hopeless_locked(const Attempt& attempt) const;
   [[noreturn]] void fail(std::uint64_t bytes, const Attempt& attempt, bool waited);

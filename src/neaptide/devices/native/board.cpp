@@ -131,8 +131,8 @@ void Board::set_request(std::uint32_t slot, Request request) {
   control(slot, [=](SlotLayout& words) { words.request.store(request); });
 }
 
-void Board::forget_foreseen(std::uint32_t slot) {
-  control(slot, [](SlotLayout& words) { words.foreseen.store(0); });
+void Board::forget_expected_leases(std::uint32_t slot) {
+  control(slot, [](SlotLayout& words) { words.expected_leases.store(0); });
   wake_memory_waiters(layout());
 }
 

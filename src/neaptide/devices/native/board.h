@@ -36,7 +36,7 @@ struct BoardConfig {
   std::uint32_t sms = 1;
 };
 
-enum class JobState : std::uint32_t { idle, running, waiting_permit, waiting_lease, suspended, evicted };
+enum class SlotState : std::uint32_t { idle, running, waiting_permit, suspended, evicted };
 
 /// What a controller asks of a process; the process sees it whenever it waits for memory or a permit.
 enum class Request : std::uint32_t { none, evict, restore, suspend, resume };
@@ -53,7 +53,7 @@ struct SlotSnapshot {
   std::int32_t pid = 0;
   std::uint64_t start_time = 0;  // of the process, in clock ticks since boot: tells a recycled pid apart
   std::string job;
-  JobState state = JobState::idle;
+  SlotState state = SlotState::idle;
   Request request = Request::none;
   std::uint32_t permit = kPermitAll;  // iterations that may have started so far
   bool heavy_open = true;
@@ -120,8 +120,8 @@ class Board {
   void set_inflight_cap(std::uint32_t slot, std::uint32_t kernels);
   void set_ceiling(std::uint32_t slot, std::uint64_t bytes);
   void set_request(std::uint32_t slot, Request request);
-  /// No bytes are kept for the slot's iteration any more, whatever was foreseen: it does not come along.
-  void forget_foreseen(std::uint32_t slot);
+  /// Keeps no more bytes for the slot's iteration, whatever leases it expects: its process makes no progress.
+  void forget_expected_leases(std::uint32_t slot);
 
   /// How long a sleeper of this process sleeps before it looks for itself whether those it waits for have died or been
   /// stopped; wake-ups do not depend on it. For tests: the default is right otherwise.

@@ -54,12 +54,12 @@ struct alignas(64) SlotLayout {
 
   // Progress: written by the owner.
   alignas(64) Word64 needed;
-  Word64 foreseen;  // the most bytes that the running iteration is expected to hold until it ends; 0: unknown
-  Word64 rest;      // bytes held when it began, which it is expected to hold when it has ended
+  Word64 expected_leases;  // the most bytes that the running iteration is expected to hold until it ends; 0: unknown
+  Word64 rest;             // bytes held when it began, which it is expected to hold when it has ended
   Word64 iteration;
   Word64 launched;
   Word64 done;
-  std::atomic<JobState> state;
+  std::atomic<SlotState> state;
 
   // Controls: written by a controller; the owner clears the request.
   alignas(64) Word64 ceiling;

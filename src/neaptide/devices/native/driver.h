@@ -1,4 +1,4 @@
-// The driver calls that the arena needs, and nothing else.
+// The driver calls that the arena and the launch layer need, and nothing else.
 //
 // A device address is a number: the arena and the board never dereference one, so that a CUDA driver
 // (cuMemAddressReserve, cuMemCreate, cuMemMap, cuEventRecord) fits under the same arena as host memory.
@@ -69,6 +69,17 @@ class Driver {
   /// Sets what arm() calls, from any thread and without the driver's locks held. Set before the first arm();
   /// an empty function detaches, and returns only when no call is under way.
   virtual void set_listener(std::function<void()> listener) = 0;
+
+  /// The stream that the calling thread launches on. Changes nothing.
+  virtual StreamId current_stream() = 0;
+  /// Calls a function once, when the stream has done all work launched on it so far: from a thread of the device, or
+  /// from this one when the work is done already. Calls of one stream come in order. The function must not call
+  /// call_after() itself, nor throw.
+  virtual void call_after(StreamId stream, std::function<void()> function) = 0;
+  /// The device's clock: the steady clock, unless a test scripts it. Changes nothing.
+  virtual std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
 };
 
 }  // namespace neaptide

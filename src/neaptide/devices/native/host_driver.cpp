@@ -6,11 +6,14 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "futex.h"
 
 namespace neaptide {
 namespace {
+
+thread_local StreamId current_id = 0;
 
 void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
@@ -87,7 +90,7 @@ bool HostDriver::arm(const Event& event) {
   while (event.value < armed && !stream.armed.compare_exchange_weak(armed, event.value)) {
   }
   if (!passed(event)) return false;
-  // It passed before it was armed, or while: whoever disarms it is the one to act.
+  // The event passed before it was armed, or meanwhile: the thread that disarms it has to act.
   std::uint64_t mine = event.value;
   return stream.armed.compare_exchange_strong(mine, kNever);
 }
@@ -102,11 +105,40 @@ void HostDriver::notify() {
   if (listener_) listener_();
 }
 
+StreamId HostDriver::current() { return current_id; }
+StreamId HostDriver::exchange_current(StreamId stream) { return std::exchange(current_id, stream); }
+
+void HostDriver::call_after(StreamId id, std::function<void()> function) {
+  Stream& stream = at(id);
+  const std::lock_guard lock(stream.calls_mutex);
+  stream.calls.push_back({stream.launched.load(), std::move(function)});
+  stream.call_at.store(stream.calls.front().at);
+  // complete() stores `done` before it reads `call_at`: one of the two sees that this call is due.
+  run_calls_locked(stream, stream.done.load());
+}
+
+void HostDriver::run_calls(Stream& stream, std::uint64_t done) {
+  const std::lock_guard lock(stream.calls_mutex);
+  run_calls_locked(stream, done);
+}
+
+void HostDriver::run_calls_locked(Stream& stream, std::uint64_t done) {
+  while (!stream.calls.empty() && stream.calls.front().at <= done) {
+    const auto function = std::move(stream.calls.front().function);
+    stream.calls.pop_front();
+    function();
+  }
+  stream.call_at.store(stream.calls.empty() ? kNever : stream.calls.front().at);
+}
+
 std::uint64_t HostDriver::launch(StreamId stream) { return at(stream).launched.fetch_add(1) + 1; }
 
 void HostDriver::complete(StreamId id) {
   Stream& stream = at(id);
-  const std::uint64_t done = stream.done.fetch_add(1) + 1;
+  const std::uint64_t done = stream.done.load(std::memory_order_relaxed) + 1;
+  if (stream.call_at.load() <= done) run_calls(stream, done);
+  stream.done.store(done);
+  if (stream.call_at.load() <= done) run_calls(stream, done);  // asked for meanwhile
   if (stream.waiters.load() > 0) futex_wake(stream.wake, Reach::one_process);
   std::uint64_t armed = stream.armed.load();
   if (armed <= done && stream.armed.compare_exchange_strong(armed, kNever)) notify();

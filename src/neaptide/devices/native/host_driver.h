@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <shared_mutex>
@@ -14,7 +15,7 @@
 
 namespace neaptide {
 
-class HostDriver final : public Driver {
+class HostDriver : public Driver {
  public:
   /// Stream ids are 0 .. kStreams - 1; an id outside throws std::out_of_range.
   static constexpr std::size_t kStreams = 256;
@@ -33,11 +34,17 @@ class HostDriver final : public Driver {
   void drop(const Event& event) noexcept override;
   bool arm(const Event& event) override;
   void set_listener(std::function<void()> listener) override;
+  StreamId current_stream() override { return current(); }
+  void call_after(StreamId stream, std::function<void()> function) override;
 
+  /// The calling thread's current stream, 0 until it is exchanged. exchange_current() returns the one before.
+  static StreamId current();
+  static StreamId exchange_current(StreamId stream);
   /// Work enters the stream's queue: call it before the work can run. Returns its number, 1 for the first.
   std::uint64_t launch(StreamId stream);
   /// The oldest work of the stream that is not done is done: call it once per launch(), in order, by the thread that
-  /// ran it, after it has let go of its SM tokens (the listener may hand memory back on this thread).
+  /// ran it, which must not hold what others wait for (the listener may hand memory back on this thread). Functions of
+  /// call_after() run here before the work counts as done, so that a thread that waits for the work finds them called.
   void complete(StreamId stream);
   /// Work launched and not yet done. Changes nothing.
   std::uint64_t in_flight(StreamId stream) const;
@@ -48,17 +55,26 @@ class HostDriver final : public Driver {
  private:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
+  struct Call {
+    std::uint64_t at;  // done count
+    std::function<void()> function;
+  };
   struct alignas(64) Stream {
     std::atomic<std::uint64_t> launched{0};
     std::atomic<std::uint64_t> done{0};
     std::atomic<std::uint64_t> armed{kNever};  // done count at which to call the listener
     std::atomic<std::uint32_t> wake{0};        // futex of wait()
     std::atomic<std::uint32_t> waiters{0};
+    std::atomic<std::uint64_t> call_at{kNever};  // done count at which the first of `calls` is due
+    std::mutex calls_mutex;                      // held while a function runs, so that functions come in order
+    std::deque<Call> calls;
   };
 
   Stream& at(StreamId stream);
   const Stream& at(StreamId stream) const;
   void notify();
+  static void run_calls(Stream& stream, std::uint64_t done);
+  static void run_calls_locked(Stream& stream, std::uint64_t done);
 
   std::array<Stream, kStreams> streams_;
   std::shared_mutex listener_mutex_;  // taken alone, but held while the listener runs: before the arena's mutex

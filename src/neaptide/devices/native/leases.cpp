@@ -44,9 +44,9 @@ struct Iteration {
 Iteration iteration_of(const BoardLayout& board, const SlotLayout& slot, std::uint64_t rank) {
   const auto held = static_cast<std::int64_t>(slot.held.load());
   const auto wanted = static_cast<std::int64_t>(claimed(board, slot));
-  const auto foreseen = static_cast<std::int64_t>(std::min(slot.foreseen.load(), board.capacity.load()));
-  if (foreseen == 0) return {rank, wanted, 0};
-  const std::int64_t peak = std::max(foreseen, held + wanted);
+  const auto expected = static_cast<std::int64_t>(std::min(slot.expected_leases.load(), board.capacity.load()));
+  if (expected == 0) return {rank, wanted, 0};
+  const std::int64_t peak = std::max(expected, held + wanted);
   const std::int64_t rest = std::min(static_cast<std::int64_t>(slot.rest.load()), peak);
   return {rank, peak - held, held - rest};
 }
@@ -74,7 +74,8 @@ Precedence precedence_over(const BoardLayout& board, std::uint32_t slot, std::ui
       iterations[place] = iteration_of(board, other, other_rank);
     }
   }
-  for (std::uint32_t place = 0; place < count; ++place) found.older.add(iterations[place].due, iterations[place].returns);
+  for (std::uint32_t place = 0; place < count; ++place)
+    found.older.add(iterations[place].due, iterations[place].returns);
   return found;
 }
 

@@ -37,12 +37,12 @@ void prepare(SlotLayout& slot, const std::string& job) {
   slot.claim.store(kDemoted);
   slot.age.store(kNoIteration);
   slot.needed.store(0);
-  slot.foreseen.store(0);
+  slot.expected_leases.store(0);
   slot.rest.store(0);
   slot.iteration.store(0);
   slot.launched.store(0);
   slot.done.store(0);
-  slot.state.store(JobState::idle);
+  slot.state.store(SlotState::idle);
   slot.ceiling.store(kNoCeiling);
   slot.permit.store(kPermitAll);
   slot.heavy_open.store(1);
@@ -129,11 +129,11 @@ void Member::renew_age() {
 
 void Member::end_iteration() {
   words().age.store(kNoIteration);
-  set_foreseen(0);
+  set_expected_leases(0);
 }
 
-void Member::set_foreseen(std::uint64_t bytes) {
-  if (words().foreseen.exchange(bytes) > bytes && others_wait()) wake_memory_waiters(board_->layout());
+void Member::set_expected_leases(std::uint64_t bytes) {
+  if (words().expected_leases.exchange(bytes) > bytes && others_wait()) wake_memory_waiters(board_->layout());
 }
 
 void Member::demote_claim() {
@@ -141,7 +141,7 @@ void Member::demote_claim() {
   wake_memory_waiters(board_->layout());
 }
 
-void Member::set_state(JobState state) { words().state.store(state); }
+void Member::set_state(SlotState state) { words().state.store(state); }
 void Member::publish_needed(std::uint64_t bytes) { words().needed.store(bytes, std::memory_order_relaxed); }
 void Member::count_launched(std::uint64_t kernels) { words().launched.fetch_add(kernels, std::memory_order_relaxed); }
 void Member::count_done(std::uint64_t kernels) { words().done.fetch_add(kernels, std::memory_order_relaxed); }
@@ -211,7 +211,7 @@ bool LeaseClaim::wait(std::uint32_t epoch, Deadline deadline) {
       SlotLayout& other = board.slots[elder];
       if (probe({other.pid.load(), other.start_time.load()}) != ProcessState::stopped) continue;
       other.claim.store(kDemoted);
-      other.foreseen.store(0);
+      other.expected_leases.store(0);
     }
   }
   return true;

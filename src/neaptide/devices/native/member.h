@@ -14,7 +14,7 @@ namespace neaptide {
 struct SlotLayout;
 
 /// Why a lease was or was not granted. `reserved`: the bytes are there, but an older iteration
-/// waits for them or is foreseen to need them.
+/// waits for them or is expected to need them.
 enum class Lease { granted, full, reserved, ceiling };
 
 /// Membership of the calling process; the slot is left in the destructor, or reaped when the process dies without it.
@@ -55,11 +55,11 @@ class Member {
   void renew_age();
   /// The running iteration ends; without one, the process has the last claim on memory.
   void end_iteration();
-  /// The running iteration will hold at most this much from now on; 0: nobody knows. Younger ones leave it that room.
-  void set_foreseen(std::uint64_t bytes);
+  /// The running iteration will hold at most this much from now on; 0: no forecast. Younger ones leave it that room.
+  void set_expected_leases(std::uint64_t bytes);
   /// The process was moved to the host: whatever its threads still wait for keeps nobody from taking bytes.
   void demote_claim();
-  void set_state(JobState state);
+  void set_state(SlotState state);
   /// What the process's live blocks need; for display.
   void publish_needed(std::uint64_t bytes);
   void count_launched(std::uint64_t kernels = 1);

@@ -14,7 +14,8 @@ import torch
 
 _NAME = "neaptide_soft"
 _HERE = Path(__file__).parent
-_FOLDERS = (_HERE / "csrc", _HERE.parent / "native", _HERE.parents[1] / "core" / "rules")
+_NATIVE = _HERE.parent / "native"
+_FOLDERS = (_HERE / "csrc", _NATIVE, _NATIVE / "launch", _HERE.parents[1] / "core" / "rules")
 _FLAGS = ("-O2", "-std=c++20", "-fopenmp", "-Wall")
 _LINK = ("-lgomp", "-lrt")
 

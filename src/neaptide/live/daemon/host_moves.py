@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from neaptide.core.control import events as ev
-from neaptide.devices.board import Board, BoardError, JobState, Request
+from neaptide.devices.board import Board, BoardError, Request, SlotState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 
 # A process that could not make room in time has dropped the request; it is asked again after this.
 _ASK_AGAIN_NS = 200_000_000
-_GONE = (JobState.SUSPENDED, JobState.EVICTED)
+_GONE = (SlotState.SUSPENDED, SlotState.EVICTED)
 
 
 class HostMoves:

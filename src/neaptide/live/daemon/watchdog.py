@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.ledger import Ledger
-from neaptide.devices.board import BoardError, JobState, Progress
+from neaptide.devices.board import BoardError, Progress, SlotState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine, on_device
 
@@ -140,7 +140,7 @@ class Watchdog:
                 return
         self._engine.close_permit(resident)
         with suppress(BoardError):  # its process has just died
-            self._engine.board.forget_foreseen(resident.slot)
+            self._engine.board.forget_expected_leases(resident.slot)
         self._engine.post(ev.JobEvicted(now_ns, resident.name, unresponsive=True))
         self._is_absent(resident)
 
@@ -160,7 +160,7 @@ class Watchdog:
     def _look_for_return(self, resident: AttachedJob, seen: Progress, sight: _Sight) -> None:
         if self._engine.is_stopped(resident):
             return
-        waits = seen.wanted_bytes or (seen.state is JobState.WAITING_PERMIT and not on_device(resident, seen))
+        waits = seen.wanted_bytes or (seen.state is SlotState.WAITING_PERMIT and not on_device(resident, seen))
         if waits or sight.ticks == 0 or self._waited_for(resident):
             self.returned(resident)
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 
@@ -11,38 +10,16 @@
 #include "../../native/board_layout.h"
 #include "../../native/member.h"
 #include "../../native/process.h"
+#include "guarded.h"
 
 using namespace neaptide;
 
-namespace {
-
-thread_local std::string problem;
-
-struct Handle {
-  std::shared_ptr<Board> board;
-};
-
-template <typename Work>
-auto guarded(Work work, decltype(work()) failed) noexcept -> decltype(work()) {
-  try {
-    return work();
-  } catch (const std::exception& error) {
-    problem = error.what();
-    return failed;
-  }
+std::string& neaptide::last_problem() {
+  thread_local std::string problem;
+  return problem;
 }
 
-template <typename Work>
-int attempt(Work work) noexcept {
-  return guarded(
-      [&] {
-        work();
-        return 0;
-      },
-      -1);
-}
-
-}  // namespace
+using Handle = BoardHandle;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -65,7 +42,7 @@ struct Progress {
   std::int32_t pid;
 };
 
-const char* neaptide_error() { return problem.c_str(); }
+const char* neaptide_error() { return last_problem().c_str(); }
 
 Handle* neaptide_board_create(const char* path, std::uint64_t capacity, std::uint32_t sms) {
   return guarded([&] { return new Handle{Board::open_or_create(path, BoardConfig{capacity, sms})}; },
@@ -137,7 +114,7 @@ int neaptide_board_progress(Handle* handle, std::uint32_t slot, Progress* progre
 }
 
 /// Kernels done and bytes held, of every slot there can be.
-int neaptide_board_glance(Handle* handle, std::uint64_t* done, std::uint64_t* held) {
+int neaptide_board_read_counters(Handle* handle, std::uint64_t* done, std::uint64_t* held) {
   return attempt([&] {
     for (const SlotLayout& slot : handle->board->layout().slots) {
       *done++ = slot.done.load();
@@ -167,8 +144,8 @@ int neaptide_board_set_inflight_cap(Handle* handle, std::uint32_t slot, std::uin
 int neaptide_board_set_ceiling(Handle* handle, std::uint32_t slot, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_ceiling(slot, bytes); });
 }
-int neaptide_board_forget_foreseen(Handle* handle, std::uint32_t slot) {
-  return attempt([&] { handle->board->forget_foreseen(slot); });
+int neaptide_board_forget_expected_leases(Handle* handle, std::uint32_t slot) {
+  return attempt([&] { handle->board->forget_expected_leases(slot); });
 }
 int neaptide_board_set_request(Handle* handle, std::uint32_t slot, std::uint32_t request) {
   return attempt([&] { handle->board->set_request(slot, static_cast<Request>(request)); });
@@ -208,7 +185,9 @@ int neaptide_member_wait_permit(Member* member, std::uint64_t iteration, double 
       },
       -1);
 }
-void neaptide_member_set_state(Member* member, std::uint32_t state) { member->set_state(static_cast<JobState>(state)); }
+void neaptide_member_set_state(Member* member, std::uint32_t state) {
+  member->set_state(static_cast<SlotState>(state));
+}
 void neaptide_member_count(Member* member, std::uint64_t launched, std::uint64_t done) {
   member->count_launched(launched);
   member->count_done(done);

@@ -39,9 +39,11 @@ void delete_block(void* context) {
 
 Address take(Runtime& runtime, std::size_t bytes) {
   try {
-    return runtime.arena().allocate(bytes, Runtime::current_id(), hint());
+    return runtime.arena().allocate(bytes, HostDriver::current(), hint());
   } catch (const OutOfMemory& error) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+  } catch (const LaunchRefused& refusal) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, refusal.what());
   }
 }
 

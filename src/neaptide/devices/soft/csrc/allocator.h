@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "../../native/arena.h"
-#include "logger.h"
+#include "../../native/launch/kernel_log.h"
 
 namespace neaptide::soft {
 

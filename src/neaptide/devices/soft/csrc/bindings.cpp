@@ -9,7 +9,6 @@
 #include "generator.h"
 #include "hooks.h"
 #include "placement.h"
-#include "reporter.h"
 #include "runtime.h"
 #include "signature.h"
 #include "width.h"
@@ -29,6 +28,11 @@ void without_gil(const std::function<void()>& wait) {
   } else {
     wait();
   }
+}
+
+Deadline after(double seconds) {
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
 /// Handlers of signals run on the main thread, and only when it comes back to the interpreter: let it.
@@ -79,7 +83,7 @@ py::list series() {
 
 py::list kernel_log() {
   py::list result;
-  for (const auto& record : Runtime::get().logger().read()) {
+  for (const auto& record : Runtime::get().kernel_log().read()) {
     result.append(py::make_tuple(*record.name, record.signature, record.launch_ns, record.start_ns, record.end_ns,
                                  record.taken_bytes, record.given_bytes, record.scratch_bytes, record.stream,
                                  record.width));
@@ -106,61 +110,61 @@ void bind_execution(py::module_& m) {
   m.def("stop", &Runtime::stop, ReleaseGil());
   m.def("forked", &Runtime::forked);
   m.def("synchronize", [] { Runtime::get().synchronize(); }, ReleaseGil());
-  m.def("in_flight", [] { return Runtime::get().in_flight().count(); });
-  m.def("launched", [] { return Runtime::get().in_flight().launched(); });
-  m.def("set_in_flight_cap", [](std::uint32_t kernels) { Runtime::get().in_flight().set_cap(kernels); });
-  m.def("in_flight_cap", [] { return Runtime::get().in_flight().cap(); });
+  m.def("in_flight", [] { return Runtime::get().port().in_flight().count(); });
+  m.def("launched", [] { return Runtime::get().port().in_flight().launched(); });
+  m.def("set_in_flight_cap", [](std::uint32_t kernels) { Runtime::get().port().in_flight().set_cap(kernels); });
+  m.def("in_flight_cap", [] { return Runtime::get().port().in_flight().cap(); });
   m.def("sleep_on_stream", &sleep_on_stream, ReleaseGil());
   m.def("sms", [] { return Runtime::get().board().sms(); });
   m.def("width", [] { return Runtime::get().width(); });
-  m.def("close_launch_gate", [] { Runtime::get().gates().close_launch(); });
-  m.def("open_launch_gate", [] { Runtime::get().gates().open_launch(); });
-  m.def("launch_gate_open", [] { return Runtime::get().gates().launch_open(); });
-  m.def("close_execution_gate", [] { Runtime::get().gates().close_execution(); });
-  m.def("open_execution_gate", [] { Runtime::get().gates().open_execution(); });
-  m.def("execution_gate_open", [] { return Runtime::get().gates().execution_open(); });
-  m.def("arm_iteration", [] { Runtime::get().gates().arm_iteration(); });
-  m.def("iterations_begun", [] { return Runtime::get().gates().iterations_begun(); });
-  m.def("iteration_began_ns", [] { return Runtime::get().gates().iteration_began_ns(); });
-  m.def("refuse_launches", [](const std::string& reason) { Runtime::get().gates().refuse(reason); });
+  m.def("close_launch_gate", [] { Runtime::get().port().gates().close_launch(); });
+  m.def("open_launch_gate", [] { Runtime::get().port().gates().open_launch(); });
+  m.def("launch_gate_open", [] { return Runtime::get().port().gates().launch_open(); });
+  m.def("close_execution_gate", [] { Runtime::get().port().gates().close_execution(); });
+  m.def("open_execution_gate", [] { Runtime::get().port().gates().open_execution(); });
+  m.def("execution_gate_open", [] { return Runtime::get().port().gates().execution_open(); });
+  m.def("arm_iteration", [] { Runtime::get().port().gates().arm_iteration(); });
+  m.def("iterations_begun", [] { return Runtime::get().port().gates().iterations_begun(); });
+  m.def("iteration_began_ns", [] { return Runtime::get().port().gates().iteration_began_ns(); });
+  m.def("refuse_launches", [](const std::string& reason) { Runtime::get().port().gates().refuse(reason); });
   m.def(
-      "wait_for_held_launch",
-      [](double seconds) {
-        const std::chrono::duration<double> wait(seconds);
-        const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(wait);
-        return Runtime::get().gates().wait_for_held_launch(end);
-      },
+      "wait_for_held_launch", [](double seconds) { return Runtime::get().port().wait_for_held_launch(after(seconds)); },
       ReleaseGil());
-  m.def("end_iteration", [] {
-    Runtime::get().in_flight().end_iteration();
-    Runtime::get().member().end_iteration();
-  });
+  m.def("end_iteration", [] { Runtime::get().port().end_iteration(); });
   m.def("foresee", [](std::vector<std::uint64_t> levels, std::uint64_t kernels) {
-    Runtime::get().in_flight().tide().set(std::move(levels), kernels);
+    Runtime::get().port().expect(std::move(levels), kernels);
   });
-  m.def("launch_counts", [] {
-    const auto counts = launch_counts();
-    return py::make_tuple(counts.asynchronous, counts.synchronous);
-  });
-  m.def("signature_count", &signature_count);
 }
 
 void bind_reporter(py::module_& m) {
-  const auto here = []() -> Stream& { return Runtime::get().current(); };
   py::class_<Reporter, std::shared_ptr<Reporter>>(m, "Reporter")
-      .def(py::init<>())
+      .def(py::init([] { return Runtime::get().port().reporter(); }))
       .def("connect", &Reporter::connect, ReleaseGil())
       .def("disconnect", &Reporter::disconnect, ReleaseGil())
       .def("forget", &Reporter::forget)
       .def("send",
-           [](Reporter& self, const py::bytes& message, bool large) {
-             const std::string text = message;
+           [](Reporter& self, const py::bytes& frame, bool large) {
+             const std::string text = frame;
              py::gil_scoped_release release;
              return self.send(text, large);
            })
-      .def("send_on_stream", [here](Reporter& self, const py::bytes& message) { self.send_on(here(), message); })
-      .def("end_on_stream", [here](Reporter& self, const py::bytes& message, std::uint64_t index,
-                                   std::uint64_t began_ns) { self.end_on(here(), message, index, began_ns); })
+      .def("send_on_stream",
+           [](Reporter&, const py::bytes& frame) {
+             std::string text = frame;
+             py::gil_scoped_release release;
+             Runtime::get().port().report_after(std::move(text));
+           })
+      // The duration replaces 2**62 in eight bytes at `duration_offset`; unset: at the end of the frame.
+      .def(
+          "end_on_stream",
+          [](Reporter&, const py::bytes& frame, std::uint64_t index, std::uint64_t began_ns,
+             std::optional<std::size_t> duration_offset) {
+            std::string text = frame;
+            py::gil_scoped_release release;
+            const auto offset = duration_offset.value_or(text.size() - std::min<std::size_t>(8, text.size()));
+            Runtime::get().port().report_iteration(IterationFrame(std::move(text), offset), {index, began_ns});
+          },
+          py::arg("frame"), py::arg("index"), py::arg("began_ns"), py::arg("duration_offset") = std::nullopt)
       .def("ended", &Reporter::ended);
 }
 
@@ -176,8 +180,8 @@ void bind_memory(py::module_& m) {
   m.def("record_series", [](std::size_t samples) { Runtime::get().arena().record_series(samples); });
   m.def("series", &series);
   m.def("check_memory", [] { Runtime::get().arena().check_integrity(); }, ReleaseGil());
-  m.def("evict", [](double seconds) { return Runtime::get().evict(seconds); }, ReleaseGil());
-  m.def("restore", [](double seconds) { return Runtime::get().restore(seconds); }, ReleaseGil());
+  m.def("evict", [](double seconds) { return Runtime::get().port().evict(after(seconds)); }, ReleaseGil());
+  m.def("restore", [](double seconds) { return Runtime::get().port().restore(after(seconds)); }, ReleaseGil());
   m.def("evicted", [] { return Runtime::get().arena().evicted(); });
   m.def("set_persistent", [](bool persistent) { set_hint(persistent ? Hint::persistent : Hint::ephemeral); });
   m.def("persistent", [] { return hint() == Hint::persistent; });
@@ -214,13 +218,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("start_log", [](std::size_t records) {
     auto& runtime = Runtime::get();
     runtime.drain();
-    runtime.logger().start(records, traffic());
+    runtime.kernel_log().start(records, traffic());
   });
   m.def("stop_log", [] {
     auto& runtime = Runtime::get();
     runtime.drain();
-    runtime.logger().stop();
+    runtime.kernel_log().stop();
   });
   m.def("kernel_log", &kernel_log);
-  m.def("dropped_records", [] { return Runtime::get().logger().dropped(); });
+  m.def("dropped_records", [] { return Runtime::get().kernel_log().dropped(); });
 }

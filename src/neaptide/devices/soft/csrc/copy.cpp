@@ -59,7 +59,7 @@ void to_host(const Tensor& source, const Tensor& target, bool non_blocking) {
 
 Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto& runtime = Runtime::get();
-  LaunchScope scope(runtime.gates());
+  const Launch launch = runtime.begin_launch();
   runtime.errors().rethrow();
   if (source.numel() == 0 && target.numel() == 0) return target;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -80,7 +80,7 @@ Tensor copy_from_and_resize(const Tensor& source, const Tensor& target) {
 
 at::Scalar read_number(const Tensor& self) {
   auto& runtime = Runtime::get();
-  LaunchScope scope(runtime.gates());
+  const Launch launch = runtime.begin_launch();
   runtime.current().drain();
   runtime.errors().rethrow();
   return at::native::_local_scalar_dense_cpu(alias_of(self));

@@ -21,9 +21,6 @@ using Arguments = at::ArrayRef<c10::IValue>;
 // Scratch below this is not worth a block of its own.
 constexpr std::size_t kLeastScratch = 64 << 10;
 
-std::atomic<std::uint64_t> asynchronous_count{0};
-std::atomic<std::uint64_t> synchronous_count{0};
-
 void check_device(const Operator& op, const at::Tensor& tensor) {
   if (!tensor.defined() || is_soft(tensor) || op.takes_host_tensors) return;
   TORCH_CHECK(tensor.is_cpu() && tensor.dim() == 0,
@@ -104,7 +101,6 @@ void take_turn(std::optional<RandomTurn>& random, const Operator& op, Arguments 
 
 void launch_asynchronously(const c10::OperatorHandle& handle, const Operator& op,
                            const std::shared_ptr<Signature>& signature, torch::jit::Stack* stack) {
-  asynchronous_count.fetch_add(1, std::memory_order_relaxed);
   const auto arguments = torch::jit::last(*stack, op.arguments);
   std::vector<at::Tensor> outputs;
   auto fresh = make_returns(*signature, outputs);
@@ -148,7 +144,6 @@ struct Observation {
 
 /// Runs the kernel now and waits: the first sight of an operator, or one whose shapes depend on data.
 Observation run_synchronously(const c10::OperatorHandle& handle, const Operator& op, torch::jit::Stack* stack) {
-  synchronous_count.fetch_add(1, std::memory_order_relaxed);
   const auto arguments = torch::jit::last(*stack, op.arguments);
   std::optional<RandomTurn> random;
   take_turn(random, op, arguments, Runtime::get().current());
@@ -220,7 +215,7 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
   class Function final : public Task {
    public:
     Function(const std::string& name, std::uint32_t width, std::function<void()> function)
-        : Task(width), function_(std::move(function)), logged_(Runtime::get().logger().enabled()) {
+        : Task(width), function_(std::move(function)), logged_(Runtime::get().kernel_log().enabled()) {
       if (logged_) record_ = begin_record(name, 0, width);
     }
     void run() override {
@@ -228,7 +223,7 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
       function_();
       if (!logged_) return;
       record_.end_ns = now_ns();
-      Runtime::get().logger().write(record_);
+      Runtime::get().kernel_log().write(record_);
     }
 
    private:
@@ -241,7 +236,7 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
 
 void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   auto& runtime = Runtime::get();
-  LaunchScope scope(runtime.gates());
+  const Launch launch = runtime.begin_launch();
   runtime.errors().rethrow();
   const auto& op = describe(handle);
   const auto arguments = torch::jit::last(*stack, op.arguments);
@@ -281,8 +276,6 @@ void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
     return;
   }
 }
-
-LaunchCounts launch_counts() { return {asynchronous_count.load(), synchronous_count.load()}; }
 
 }  // namespace neaptide::soft
 

@@ -24,10 +24,4 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
 /// kernel of its own. Returns how many. Once.
 std::size_t override_composites();
 
-struct LaunchCounts {
-  std::uint64_t asynchronous = 0;
-  std::uint64_t synchronous = 0;
-};
-LaunchCounts launch_counts();
-
 }  // namespace neaptide::soft

@@ -46,7 +46,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device /*device*/) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  c10::Stream getStream(c10::Device /*device*/) const override { return stream(Runtime::current_id()); }
+  c10::Stream getStream(c10::Device /*device*/) const override { return stream(HostDriver::current()); }
   c10::Stream getDefaultStream(c10::Device /*device*/) const override { return stream(0); }
   c10::Stream getNewStream(c10::Device /*device*/, int /*priority*/) const override {
     return stream(Runtime::get().new_stream());
@@ -55,7 +55,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return getNewStream(device, 0);
   }
   c10::Stream exchangeStream(c10::Stream to) const override {
-    return stream(Runtime::exchange_current(static_cast<StreamId>(to.id())));
+    return stream(HostDriver::exchange_current(static_cast<StreamId>(to.id())));
   }
   bool queryStream(const c10::Stream& which) const override { return at(which).idle(); }
   void synchronizeStream(const c10::Stream& which) const override {

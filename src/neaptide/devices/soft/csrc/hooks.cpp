@@ -85,7 +85,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    LaunchScope scope(Runtime::get().gates());
+    const Launch launch = Runtime::get().begin_launch();
     auto data = soft_allocator()->allocate(bytes);
     const auto kept = std::min(bytes, storage.nbytes());
     if (kept > 0) {

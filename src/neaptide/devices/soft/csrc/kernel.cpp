@@ -20,13 +20,13 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 
 KernelRecord begin_record(const std::string& name, std::uint64_t signature, std::uint32_t width) {
   KernelRecord record;
-  const auto moved = Runtime::get().logger().moved_since_last(traffic());
+  const auto moved = Runtime::get().kernel_log().moved_since_last(traffic());
   record.name = &name;
   record.signature = signature;
   record.launch_ns = now_ns();
   record.taken_bytes = moved.taken;
   record.given_bytes = moved.given;
-  record.stream = static_cast<std::uint32_t>(Runtime::current_id());
+  record.stream = static_cast<std::uint32_t>(HostDriver::current());
   record.width = width;
   return record;
 }
@@ -39,7 +39,7 @@ Kernel::Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<S
       signature_(std::move(signature)),
       stack_(std::move(arguments)),
       outputs_(std::move(outputs)),
-      logged_(Runtime::get().logger().enabled()) {
+      logged_(Runtime::get().kernel_log().enabled()) {
   if (logged_) record_ = begin_record(op_.name, signature_->hash, width());
 }
 
@@ -50,7 +50,7 @@ void Kernel::run() {
   if (logged_) {
     record_.end_ns = now_ns();
     record_.scratch_bytes = signature_->scratch_bytes.load(std::memory_order_relaxed);
-    Runtime::get().logger().write(record_);
+    Runtime::get().kernel_log().write(record_);
   }
 }
 

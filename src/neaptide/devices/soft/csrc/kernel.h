@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "logger.h"
+#include "../../native/launch/kernel_log.h"
 #include "operators.h"
 #include "signature.h"
 #include "stream.h"

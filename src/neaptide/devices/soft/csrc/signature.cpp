@@ -160,10 +160,4 @@ std::shared_ptr<Signature> keep_signature(std::string key, std::unique_ptr<Signa
   return all.map.try_emplace(std::move(key), std::move(signature)).first->second;
 }
 
-std::size_t signature_count() {
-  auto& all = cache();
-  std::lock_guard lock(all.mutex);
-  return all.map.size();
-}
-
 }  // namespace neaptide::soft

@@ -68,7 +68,6 @@ class SignatureKey {
 std::shared_ptr<Signature> find_signature(const SignatureKey& key);
 /// Keeps a signature under its key's bytes; an equal one that is there already wins and is returned.
 std::shared_ptr<Signature> keep_signature(std::string key, std::unique_ptr<Signature> signature);
-std::size_t signature_count();
 
 /// What the Meta kernel says.
 struct Inference {

@@ -72,7 +72,10 @@ Stream::~Stream() {
 }
 
 void Stream::push(std::unique_ptr<Task> task) {
-  if (task->kernel()) context_.in_flight.enter();
+  if (task->kernel()) {
+    context_.port.wait_for_room();
+    context_.port.launched();
+  }
   bool wake;
   {
     std::lock_guard lock(mutex_);
@@ -137,9 +140,9 @@ void Stream::run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight)
   const std::uint32_t width = task->width();
   try {
     if (kernel) {
-      if (const bool heavy = width > 1; !context_.gates.execution_clear(heavy)) {
+      if (const bool heavy = width > 1; !context_.port.may_run(heavy)) {
         tokens.give();
-        context_.gates.pass_execution(heavy);
+        context_.port.wait_until_may_run(heavy);
       }
       tokens.take(width);
       context_.set_width(width);
@@ -152,7 +155,7 @@ void Stream::run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight)
   }
   task.reset();
   if (last_in_sight && !more()) tokens.give();
-  if (kernel) context_.in_flight.leave();
+  if (kernel) context_.port.passed();
   context_.driver.complete(id_);
 }
 

@@ -14,10 +14,9 @@
 #include <vector>
 
 #include "../../native/host_driver.h"
+#include "../../native/launch/blocking.h"
+#include "../../native/launch/launch_port.h"
 #include "../../native/member.h"
-#include "blocking.h"
-#include "gates.h"
-#include "in_flight.h"
 
 namespace neaptide::soft {
 
@@ -58,8 +57,7 @@ class ErrorBox {
 struct StreamContext {
   HostDriver& driver;
   Member& member;
-  Gates& gates;
-  InFlight& in_flight;
+  LaunchPort& port;
   ErrorBox& errors;
   /// Prepares a new worker thread.
   void (*prepare_worker)();

@@ -1,4 +1,4 @@
-// How the device waits: without the interpreter lock, and with a short spin before it sleeps.
+// How a launching thread waits: without the interpreter lock, and with a short spin before it sleeps.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,20 @@
 #include <immintrin.h>
 #endif
 
-namespace neaptide::soft {
+namespace neaptide {
 
 inline std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-/// Runs a wait. The bindings set what surrounds it: letting go of the interpreter lock, so that a worker that needs the
-/// lock to drop a Python-owned buffer is never waited for by a thread that holds it.
+/// Runs a wait inside the surround that the process has set. A Python process sets one that releases the interpreter
+/// lock: a device thread that needs the lock to drop a Python-owned buffer is then never waited for by its holder.
 using Surround = std::function<void(const std::function<void()>&)>;
 void set_blocking(Surround surround);
 void blocking(const std::function<void()>& wait);
 
-/// As blocking(), for a wait that may take minutes: `wait` returns whether it is over, at the latest at the time it is
-/// given. In between `interrupts` is called, which the bindings set and which throws when the user pressed Ctrl-C.
+/// As blocking(), for a wait that may take minutes: `wait` returns whether the wait is over, at the latest at the time
+/// it is given. In between the process's interrupt check runs, which throws when the user pressed Ctrl-C.
 void set_interrupts(void (*interrupts)());
 void blocking_with_interrupts(const std::function<bool(std::chrono::steady_clock::time_point)>& wait);
 
@@ -31,7 +31,8 @@ void blocking_with_interrupts(const std::function<bool(std::chrono::steady_clock
 /// they were long. Used by one thread.
 class AdaptiveSpin {
  public:
-  /// `sleep` is called when `ready` did not come true in time, or when `may_spin` says no, and returns when it has.
+  /// `sleep` is called when `ready` did not come true in time, or when `may_spin` says no; it returns once `ready` is
+  /// true.
   template <typename Ready, typename MaySpin, typename Sleep>
   void wait(Ready ready, MaySpin may_spin, Sleep sleep) {
     const std::uint64_t start = now_ns();
@@ -45,7 +46,7 @@ class AdaptiveSpin {
       for (int i = 0; i < 8; ++i) pause();
       now = now_ns();
     }
-    // What counts is how long it took, also when it slept: a wait that spinning could have shortened was a short one.
+    // The whole wait counts, sleep included: a short wait is one that spinning could have shortened.
     budget_ns_ = now - start < kShortNs ? std::min(kMostNs, budget_ns_ * 2) : std::max(kLeastNs, budget_ns_ / 2);
   }
 
@@ -63,4 +64,4 @@ class AdaptiveSpin {
   std::uint64_t budget_ns_ = 20'000;
 };
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace neaptide::soft {
+namespace neaptide {
 
 namespace {
 // Set once while the module is imported, before any thread can wait.
@@ -32,4 +32,4 @@ void blocking(const std::function<void()>& wait) {
   }
 }
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

@@ -1,4 +1,4 @@
-// What the running iteration may yet come to hold, told to the board as the device goes along.
+// How many leased bytes the running iteration may yet come to hold. The board keeps that room from younger iterations.
 #pragma once
 
 #include <atomic>
@@ -6,25 +6,26 @@
 #include <mutex>
 #include <vector>
 
-#include "../../native/member.h"
+#include "../member.h"
 
-namespace neaptide::soft {
+namespace neaptide {
 
 /// Counts kernels as InFlight does: those launched and those done since the process began.
-class Tide {
+class LeaseForecast {
  public:
-  explicit Tide(Member& member) : member_(member) {}
+  explicit LeaseForecast(Member& member) : member_(member) {}
 
-  /// The most bytes from each of equally many kernels on, over one iteration of `kernels`; none: nothing is foreseen.
+  /// Sets the forecast for the iterations to come. An iteration of `kernels` kernels is cut into as many equal parts as
+  /// there are levels; a level is the most bytes that it holds from that part on. No levels: no forecast.
   void set(std::vector<std::uint64_t> levels, std::uint64_t kernels);
   /// An iteration was permitted; its first kernel is the next to be launched.
   void begin(std::uint64_t launched);
   /// The iteration was launched. The next one is taken to have as many kernels.
   void end(std::uint64_t launched);
-  /// The process's memory goes to the host, and comes back: in between nothing is kept for it.
+  /// The process's memory goes to host memory: the board keeps nothing for it until come_back().
   void leave();
   void come_back();
-  /// The device has done a kernel. Cheap, and called by the workers.
+  /// The device has done kernels, `done` in all. Cheap, and called after every kernel.
   void passed(std::uint64_t done) {
     if (running_.load(std::memory_order_relaxed)) advance(done);
   }
@@ -37,8 +38,8 @@ class Tide {
   std::mutex mutex_;  // a leaf
   std::vector<std::uint64_t> levels_;
   std::uint64_t kernels_ = 1;
-  std::uint64_t first_ = 0;  // kernel of the iteration
-  std::uint64_t step_ = 0;
+  std::uint64_t first_ = 0;  // kernels launched before the iteration
+  std::uint64_t step_ = 0;   // index of the level that the board has
 };
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace neaptide::soft {
+namespace neaptide {
 
 /// One kernel. Times are on the steady clock.
 struct KernelRecord {
@@ -30,7 +30,7 @@ struct Traffic {
 };
 
 /// Writers are the stream workers; start(), stop() and read() belong to a thread that has synchronized the device.
-class Logger {
+class KernelLog {
  public:
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   /// Forgets what was kept and keeps the last `records` from now on.
@@ -58,4 +58,4 @@ class Logger {
   std::vector<KernelRecord> ring_;
 };
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

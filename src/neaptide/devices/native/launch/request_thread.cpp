@@ -1,23 +1,24 @@
-#include "attendant.h"
+#include "request_thread.h"
 
 #include <pthread.h>
 
 #include <utility>
 
-namespace neaptide::soft {
+namespace neaptide {
 
-Attendant::Attendant(Member& member, std::function<void(Request)> serve) : member_(member), serve_(std::move(serve)) {
-  thread_ = std::thread([this] { attend(); });
+RequestThread::RequestThread(Member& member, std::function<void(Request)> serve)
+    : member_(member), serve_(std::move(serve)) {
+  thread_ = std::thread([this] { run(); });
 }
 
-Attendant::~Attendant() {
+RequestThread::~RequestThread() {
   stopping_.store(true);
   member_.poke_controls();
   thread_.join();
 }
 
-void Attendant::attend() {
-  pthread_setname_np(pthread_self(), "soft-attendant");
+void RequestThread::run() {
+  pthread_setname_np(pthread_self(), "requests");
   for (;;) {
     member_.wait_control([this] { return stopping_.load() || member_.request() != Request::none; }, Deadline::max());
     if (stopping_.load()) return;
@@ -28,4 +29,4 @@ void Attendant::attend() {
   }
 }
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

@@ -1,17 +1,17 @@
-#include "logger.h"
+#include "kernel_log.h"
 
 #include <algorithm>
 
-namespace neaptide::soft {
+namespace neaptide {
 
-void Logger::start(std::size_t records, Traffic now) {
+void KernelLog::start(std::size_t records, Traffic now) {
   moved_since_last(now);
   ring_.assign(std::max<std::size_t>(records, 1), {});
   next_.store(0);
   enabled_.store(true);
 }
 
-std::vector<KernelRecord> Logger::read() const {
+std::vector<KernelRecord> KernelLog::read() const {
   const auto end = next_.load();
   const auto begin = end - std::min<std::uint64_t>(end, ring_.size());
   std::vector<KernelRecord> records;
@@ -21,9 +21,9 @@ std::vector<KernelRecord> Logger::read() const {
   return records;
 }
 
-std::uint64_t Logger::dropped() const {
+std::uint64_t KernelLog::dropped() const {
   const auto written = next_.load();
   return written > ring_.size() ? written - ring_.size() : 0;
 }
 
-}  // namespace neaptide::soft
+}  // namespace neaptide

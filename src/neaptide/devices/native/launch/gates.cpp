@@ -1,0 +1,204 @@
+#include "gates.h"
+
+#include <utility>
+
+#include "blocking.h"
+
+namespace neaptide {
+
+namespace {
+thread_local int launch_depth = 0;
+thread_local bool outside = false;  // the launch on this thread is left for a while
+
+/// For a thread that serves a request at the gate: it is in no launch, so OutsideLaunch has none to leave.
+class AtTheGate {
+ public:
+  AtTheGate() : before_(std::exchange(outside, true)) {}
+  AtTheGate(const AtTheGate&) = delete;
+  AtTheGate& operator=(const AtTheGate&) = delete;
+  ~AtTheGate() { outside = before_; }
+
+ private:
+  const bool before_;
+};
+}  // namespace
+
+void Gates::set(std::uint32_t bit, bool closed) {
+  {
+    std::lock_guard lock(mutex_);
+    if (closed) {
+      closed_.fetch_or(bit);
+    } else {
+      closed_.fetch_and(~bit);
+    }
+  }
+  changed_.notify_all();
+}
+
+Entry Gates::try_enter() {
+  inside_.fetch_add(1);
+  const auto closed = closed_.load();
+  const auto request = member_.request();
+  if (!(closed & (kHeld | kEvicted | kPermit | kRefused)) && request == Request::none) return Entry::entered;
+  auto entry = Entry::permit;
+  if (closed & kRefused) {
+    entry = Entry::refused;
+  } else if (request != Request::none) {
+    entry = Entry::request;
+  } else if (closed & (kHeld | kEvicted)) {
+    entry = Entry::held;
+  } else if (permit_iteration()) {  // inside the launch: an eviction that begins now waits for it
+    return Entry::entered;
+  }
+  leave();
+  return entry;
+}
+
+void Gates::enter() {
+  for (;;) {
+    const Entry entry = try_enter();
+    if (entry == Entry::entered) return;
+    wait(entry);
+  }
+}
+
+void Gates::leave() {
+  // Only quiesce() waits for this, and only with the launch gate closed.
+  if (inside_.fetch_sub(1) == 1 && !launch_open()) {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+void Gates::wait(Entry cause) {
+  switch (cause) {
+    case Entry::refused:
+      throw LaunchRefused(refusal_);
+    case Entry::request: {
+      const AtTheGate at_the_gate;
+      if (const auto request = member_.request(); request != Request::none) serve_(request);
+      return;
+    }
+    case Entry::held:
+      return await_open_launch();
+    case Entry::permit:
+      return await_permit();
+    case Entry::heavy:
+      blocking_with_interrupts([this](Deadline look) {
+        return member_.wait_control([this] { return member_.heavy_open() || refused(); }, look);
+      });
+      return;
+    case Entry::entered:
+    case Entry::in_flight_cap:
+      return;
+  }
+}
+
+bool Gates::permit_iteration() {
+  std::lock_guard lock(permit_mutex_);
+  if (!(closed_.load() & kPermit)) return true;  // another thread's launch began the iteration
+  if (!iteration_) iteration_ = member_.begin_iteration();
+  if (!member_.permitted(*iteration_)) {
+    awaits_permit_.store(true);
+    member_.set_state(SlotState::waiting_permit);
+    return false;
+  }
+  if (awaits_permit_.exchange(false)) {
+    member_.set_state(SlotState::running);
+    member_.renew_age();  // an iteration that waited long for its permit is not older than those that ran meanwhile
+  }
+  iteration_.reset();
+  on_permit_();
+  began_ns_.store(driver_.now_ns());
+  begun_.fetch_add(1);
+  set(kPermit, false);
+  return true;
+}
+
+void Gates::await_permit() {
+  std::uint64_t iteration = 0;
+  {
+    std::lock_guard lock(permit_mutex_);
+    if (!iteration_) return;
+    iteration = *iteration_;
+  }
+  const auto may_go = [&] { return member_.permitted(iteration) || refused(); };
+  blocking_with_interrupts([&](Deadline look) { return member_.wait_control(may_go, look); });
+}
+
+void Gates::await_open_launch() {
+  {
+    std::lock_guard lock(mutex_);
+    ++held_;
+  }
+  changed_.notify_all();
+  struct Held {
+    Gates& gates;
+    ~Held() {
+      std::lock_guard lock(gates.mutex_);
+      --gates.held_;
+    }
+  } const held{*this};
+  blocking_with_interrupts([this](Deadline look) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, look, [this] { return launch_open() || refused(); });
+  });
+}
+
+bool Gates::wait_for_held_launch(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return held_ > 0; });
+}
+
+void Gates::refuse(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (refused()) return;  // a launch may be reading the first reason
+    refusal_ = reason;
+  }
+  set(kRefused, true);
+  member_.poke_controls();
+}
+
+bool Gates::quiesce(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, deadline, [this] { return inside_.load() == 0; });
+}
+
+void Gates::pass_execution(bool heavy) {
+  for (;;) {
+    if (!execution_open()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return execution_open(); });
+    } else if (heavy && !member_.heavy_open()) {
+      member_.wait_heavy_open(Deadline::max());
+    } else {
+      return;
+    }
+  }
+}
+
+Launch::Launch(Gates& gates) : gates_(gates) {
+  if (launch_depth == 0) gates_.enter();
+  ++launch_depth;
+}
+
+Launch::Launch(Gates& gates, Entered /*unused*/) : gates_(gates) { ++launch_depth; }
+
+Launch::~Launch() {
+  if (--launch_depth == 0) gates_.leave();
+}
+
+bool Launch::active() { return launch_depth > 0; }
+
+OutsideLaunch::OutsideLaunch(Gates& gates) : gates_(gates), leaves_(launch_depth > 0 && !std::exchange(outside, true)) {
+  if (leaves_) gates_.leave();
+}
+
+OutsideLaunch::~OutsideLaunch() noexcept(false) {
+  if (!leaves_) return;
+  outside = false;
+  gates_.enter();
+}
+
+}  // namespace neaptide

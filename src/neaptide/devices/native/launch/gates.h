@@ -1,0 +1,151 @@
+// Where a launch or a kernel can be held.
+//
+// A launch passes the launch gate before it takes memory; a kernel passes the execution gate before it runs. The live
+// engine closes them, and arms the launch gate with an iteration that needs a permit from the board. A thread that
+// waits to launch checks now and then whether the user interrupted it (Ctrl-C), and then throws.
+//
+// Lock order: permit mutex -> gate mutex. Nothing but the board's atomics and `on_permit` is called with the permit
+// mutex held, and nothing at all with the gate mutex held.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "../driver.h"
+#include "../member.h"
+
+namespace neaptide {
+
+/// The process may not launch any more; the message is the reason that refuse() was given.
+class LaunchRefused : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What an attempt to launch came to: it may go on, or what it has to wait for.
+enum class Entry : std::uint32_t {
+  entered,
+  held,           // launches are held, or the process's memory is in host memory
+  permit,         // the iteration that this launch begins has no permit yet
+  request,        // a controller's request must be served first
+  heavy,          // the board holds heavy kernels of this process
+  in_flight_cap,  // as many kernels are in flight as may be
+  refused,        // no launch will ever go on
+};
+
+class Gates {
+ public:
+  /// `serve` does what a controller asks of the process; a thread that is about to launch calls it, without locks.
+  /// `on_permit` is called when an iteration was permitted, before its first launch.
+  Gates(Driver& driver, Member& member, std::function<void(Request)> serve, std::function<void()> on_permit)
+      : driver_(driver), member_(member), serve_(std::move(serve)), on_permit_(std::move(on_permit)) {}
+
+  /// Holds every launch from now on; lets them go on.
+  void close_launch() { set(kHeld, true); }
+  void open_launch() { set(kHeld, false); }
+  /// The same while the process's memory is in host memory. A launch passes when neither holds it.
+  void close_for_eviction() { set(kEvicted, true); }
+  void open_after_eviction() { set(kEvicted, false); }
+  /// Holds every kernel that has not begun; lets them run.
+  void close_execution() { set(kExecution, true); }
+  void open_execution() { set(kExecution, false); }
+  bool launch_open() const { return !(closed_.load() & (kHeld | kEvicted)); }
+  bool execution_open() const { return !(closed_.load() & kExecution); }
+  /// Makes the next launch begin an iteration on the board and wait for its permit.
+  void arm_iteration() { set(kPermit, true); }
+  /// Iterations that were permitted so far, and when the newest was.
+  std::uint64_t iterations_begun() const { return begun_.load(); }
+  std::uint64_t iteration_began_ns() const { return began_ns_.load(); }
+  /// Whether a launch waits for an iteration's permit. Changes nothing.
+  bool awaits_permit() const { return awaits_permit_.load(); }
+  /// Makes every launch from now on, and every one that waits, throw LaunchRefused with this reason.
+  void refuse(const std::string& reason);
+  /// Waits until a launch waits at the closed launch gate; false at the deadline.
+  bool wait_for_held_launch(Deadline deadline);
+
+  /// Begins a launch if nothing holds it; never waits. leave() must follow when the launch was entered.
+  Entry try_enter();
+  /// Begins a launch, waiting for whatever holds it. Throws LaunchRefused.
+  void enter();
+  /// Ends a launch.
+  void leave();
+  /// Waits until the cause that try_enter() named may be over; serves the request if that was the cause.
+  void wait(Entry cause);
+  /// Waits until no thread is inside a launch; close the launch gate first. False at the deadline.
+  bool quiesce(Deadline deadline);
+
+  /// Cheap test whether pass_execution() could wait.
+  bool execution_clear(bool heavy) const { return execution_open() && (!heavy || member_.heavy_open()); }
+  /// Waits until a kernel may run.
+  void pass_execution(bool heavy);
+
+ private:
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kExecution = 2;
+  static constexpr std::uint32_t kPermit = 4;
+  static constexpr std::uint32_t kRefused = 8;
+  static constexpr std::uint32_t kEvicted = 16;
+
+  void set(std::uint32_t bit, bool closed);
+  bool permit_iteration();
+  void await_permit();
+  void await_open_launch();
+  bool refused() const { return closed_.load() & kRefused; }
+
+  Driver& driver_;
+  Member& member_;
+  std::function<void(Request)> serve_;
+  std::function<void()> on_permit_;
+  std::atomic<std::uint32_t> closed_{0};
+  std::atomic<std::int32_t> inside_{0};
+  std::atomic<std::uint64_t> begun_{0};
+  std::atomic<std::uint64_t> began_ns_{0};
+  std::mutex permit_mutex_;                 // guards the two below
+  std::optional<std::uint64_t> iteration_;  // begun on the board and not permitted yet
+  std::atomic<bool> awaits_permit_{false};
+  std::uint32_t held_ = 0;  // launches at the closed gate
+  std::string refusal_;     // written once, before kRefused is set
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+/// A launch in progress on this thread; nested ones count once.
+class Launch {
+ public:
+  explicit Launch(Gates& gates);
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  ~Launch();
+  /// Whether this thread is inside a launch.
+  static bool active();
+
+ private:
+  friend class LaunchPort;
+  struct Entered {};
+  Launch(Gates& gates, Entered);
+
+  Gates& gates_;
+};
+
+/// While it lives, the launch on this thread does not count for quiesce(): it waits for memory. Inside another one it
+/// does nothing: a thread that evicts its own process must not serve that request again.
+class OutsideLaunch {
+ public:
+  explicit OutsideLaunch(Gates& gates);
+  OutsideLaunch(const OutsideLaunch&) = delete;
+  OutsideLaunch& operator=(const OutsideLaunch&) = delete;
+  /// Passes the gate again, which may refuse the launch.
+  ~OutsideLaunch() noexcept(false);
+
+ private:
+  Gates& gates_;
+  const bool leaves_;
+};
+
+}  // namespace neaptide

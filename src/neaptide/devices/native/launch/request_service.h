@@ -1,0 +1,68 @@
+// Does what a controller asks of the process: evict its memory to host memory, and restore it.
+//
+// Two ways: serve() waits for what it needs and, after an eviction, until the memory is restored; step() never waits.
+//
+// Lock order: the request mutex comes before every other lock of the launch layer, the arena and the device.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "../arena.h"
+#include "../member.h"
+#include "gates.h"
+#include "in_flight.h"
+#include "lease_forecast.h"
+
+namespace neaptide {
+
+/// What step() came to. `busy`: the request is not served yet, because launched work has to end (evict, suspend) or
+/// because there is no memory yet (restore, resume).
+enum class Service : std::uint32_t { nothing, busy, evicted, restored };
+
+class RequestService {
+ public:
+  /// `drain` waits for all launched work; unset: the arena's own wait for its streams is enough.
+  RequestService(Member& member, Gates& gates, InFlight& in_flight, LeaseForecast& forecast,
+                 std::function<void()> drain)
+      : member_(member), gates_(gates), in_flight_(in_flight), forecast_(forecast), drain_(std::move(drain)) {}
+
+  /// Must be called before anything else; the arena needs the service for its own options.
+  void set_arena(Arena& arena) { arena_ = &arena; }
+
+  /// Serves a request unless another thread has; returns when the process may launch again. Call it outside a launch.
+  void serve(Request request);
+  /// Serves the pending request as far as it goes without waiting. A restore that finds no memory keeps its place in
+  /// line until a later step succeeds. For a caller that has no other threads.
+  Service step();
+  /// Makes serve() return soon, evicted or not: the process is about to end.
+  void stop() { stopping_.store(true); }
+
+  /// Holds launches, waits for launched work, and copies the process's memory to host memory; returns bytes given back
+  /// to the board. Throws std::runtime_error, changing nothing, when that cannot be done by the deadline.
+  std::size_t evict(Deadline deadline);
+  /// Restores evicted memory and lets launches go on; false when there was no memory by the deadline.
+  bool restore(Deadline deadline);
+
+ private:
+  void serve_eviction(Request request);
+  void move_out(Request request, Deadline deadline);
+  void begin_return();
+  void finish_return(Request request);
+
+  Member& member_;
+  Gates& gates_;
+  InFlight& in_flight_;
+  LeaseForecast& forecast_;
+  const std::function<void()> drain_;
+  Arena* arena_ = nullptr;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;                 // held while a request is served
+  std::optional<LeaseClaim> claim_;  // of a restore that step() could not finish
+};
+
+}  // namespace neaptide
