@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
 JOBS ?= $(shell nproc)
+QUICK_TESTS = tests/unit tests/contract tests/properties
 
-.PHONY: demo tides test check format clean
+.PHONY: demo tides quick quick-tests test check format clean
 
 # Two trainings that do not fit side by side, on the GPU's stand-in: in turn, at once without a plan, and under neaptide.
 demo: $(READY)
@@ -26,6 +27,13 @@ tides: $(READY)
 	$(BIN)/neaptide profile --batch 64 --device V100 --figure demo/resnet50.png -o demo/resnet50.trace resnet50
 	$(BIN)/neaptide profile --batch 32 --device V100 --figure demo/bert-base.png -o demo/bert-base.trace bert-base
 	$(BIN)/python examples/two_tides.py demo/resnet50.trace demo/bert-base.trace --figure demo/two-tides.png
+
+# What to run after each change: lint and types beside the tests that need no software GPU.
+quick: $(READY)
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check quick-tests
+
+quick-tests: $(READY)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(QUICK_TESTS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup

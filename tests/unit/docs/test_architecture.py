@@ -1,0 +1,20 @@
+"""docs/architecture.md is the map: the files that it names exist."""
+
+import re
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[3]
+PACKAGE = REPOSITORY / "src" / "neaptide"
+MAP = REPOSITORY / "docs" / "architecture.md"
+
+
+def test_the_map_names_files_that_exist() -> None:
+    named = set(re.findall(r"`((?:core|capture|planning|policies|simulation|devices|live)/[\w/.]*)`", MAP.read_text()))
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not (PACKAGE / path).exists()] == []
+
+
+def test_the_map_names_every_room() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    table = MAP.read_text().partition("## Rooms")[2].partition("## Where to find it")[0]
+    assert [room for room in sorted(rooms) if room not in table] == []
