@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from neaptide import models, plan, policy
-    from neaptide.api import simulate
+    from neaptide.api import run_jobs, simulate
     from neaptide.capture.estimated import estimate
     from neaptide.capture.files import load_trace, save_trace
     from neaptide.capture.measured import measure
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from neaptide.core.units import parse_bytes
     from neaptide.fitting.run import fit
     from neaptide.live.job.attach import attach
+    from neaptide.live.runs.launching import JobCommand
     from neaptide.simulation import Submission
 
 __all__ = [
     "Job",
+    "JobCommand",
     "Submission",
     "__version__",
     "attach",
@@ -36,12 +38,14 @@ __all__ = [
     "parse_bytes",
     "plan",
     "policy",
+    "run_jobs",
     "save_trace",
     "simulate",
 ]
 
 _HOMES = {
     "Job": "neaptide.core.control.job",
+    "JobCommand": "neaptide.live.runs.launching",
     "Submission": "neaptide.simulation",
     "attach": "neaptide.live.job.attach",
     "estimate": "neaptide.capture.estimated",
@@ -50,6 +54,7 @@ _HOMES = {
     "load_trace": "neaptide.capture.files",
     "measure": "neaptide.capture.measured",
     "parse_bytes": "neaptide.core.units",
+    "run_jobs": "neaptide.api",
     "save_trace": "neaptide.capture.files",
     "simulate": "neaptide.api",
 }

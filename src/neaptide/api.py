@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from neaptide.core.control.job import Job
 from neaptide.core.control.policy import Policy
 from neaptide.core.device import DeviceSpec, find_device
 from neaptide.core.units import parse_bytes
+from neaptide.devices import default_kind
+from neaptide.live.runs.daemon_for_run import DaemonRequest, daemon_for_file
+from neaptide.live.runs.launching import JobCommand
+from neaptide.live.runs.run_jobs import RunRecord
+from neaptide.live.runs.run_jobs import run_jobs as run_under_daemon
 from neaptide.policies.files import find_policy
+from neaptide.reporting.logs.run_folder import prepare_folder, save_run
 from neaptide.simulation import Outcome, Submission
 from neaptide.simulation import simulate as simulate_submissions
 
@@ -34,3 +41,28 @@ def simulate(
         find_policy(policy) if isinstance(policy, str) else policy,
         until_ns=None if until_seconds is None else round(until_seconds * 1e9),
     )
+
+
+def run_jobs(
+    jobs: Sequence[JobCommand],
+    folder: str | Path,
+    *,
+    budget: str | int | None = None,
+    policy: str | None = None,
+) -> RunRecord:
+    """Run commands as jobs that share the device, until all have ended, as `neaptide run jobs.toml` does.
+
+    The jobs' output and the log of the run are written to `folder`. A daemon that runs already is used if it has this
+    budget and policy; otherwise ValueError. If none runs, one is started for the run and ends with it.
+    """
+    if not jobs:
+        raise ValueError("there is no job to run")
+    where = Path(folder)
+    budget_bytes = parse_bytes(budget) if isinstance(budget, str) else budget
+    if policy is not None:
+        find_policy(policy)  # reports a faulty policy before a folder is made
+    prepare_folder(where)
+    with daemon_for_file(DaemonRequest(policy=policy, budget_bytes=budget_bytes)) as paths:
+        record = run_under_daemon(jobs, default_kind().settings_type(), paths, where, lambda *_: None, lambda _: None)
+        save_run(where, where.name, record, paths)
+    return record

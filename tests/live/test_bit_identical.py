@@ -14,7 +14,6 @@ import torch
 
 from neaptide.capture.boundaries import Boundaries
 from neaptide.core.traces.trace import Phase, Trace
-from neaptide.core.traces.trace_format import decode
 
 with patch.dict(os.environ, {"NEAPTIDE_SOFT_SMS": "1", "NEAPTIDE_SOFT_CAPACITY": "1GiB", "NEAPTIDE_SOFT_WAIT": "5"}):
     try:
@@ -22,6 +21,7 @@ with patch.dict(os.environ, {"NEAPTIDE_SOFT_SMS": "1", "NEAPTIDE_SOFT_CAPACITY":
     except RuntimeError as impossible:
         pytest.skip(str(impossible), allow_module_level=True)
 
+from neaptide.devices.soft.agent import SoftAgent
 from neaptide.live.job.first_iterations import FirstIterations
 
 sys.path.append(str(Path(__file__).parents[1] / "soft"))
@@ -32,12 +32,12 @@ class Measured:
     """Measures the first iterations of what runs, and keeps the trace."""
 
     def __init__(self) -> None:
-        self.first = FirstIterations()
+        self.first = FirstIterations(SoftAgent())
         self.trace: Trace | None = None
 
     def begin(self, serving: bool, trained: bool) -> None:
-        if self.trace is None and (data := self.first.begin(serving, trained, lambda: "job")) is not None:
-            self.trace = decode(data)
+        if self.trace is None and (found := self.first.begin(serving, trained, lambda: "job")) is not None:
+            self.trace = found.trace
 
     def end_forward(self) -> None: ...
     def end(self) -> None: ...
@@ -49,12 +49,12 @@ class Measured:
 @contextmanager
 def measured() -> Iterator[Measured]:
     listener = Measured()
-    iterations = Boundaries(listener, "soft")
-    iterations.install()
+    boundaries = Boundaries(listener, "soft")
+    boundaries.install()
     try:
         yield listener
     finally:
-        iterations.remove()
+        boundaries.remove()
         listener.first.stop()
 
 

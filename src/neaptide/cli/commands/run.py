@@ -42,8 +42,8 @@ def run(
     """Run jobs so that they share the device under one budget."""
     if target is None:
         raise ValueError("name a TOML file of jobs, or write a command: neaptide run -- python train.py")
-    from neaptide.cli.running.daemon_for_run import DaemonRequest
     from neaptide.cli.running.jobs_file import budget_of, deadline_of
+    from neaptide.live.runs.daemon_for_run import DaemonRequest
 
     wanted = DaemonRequest(policy=policy, budget_bytes=None if budget is None else budget_of(budget), private=private)
     if target.endswith(".toml"):

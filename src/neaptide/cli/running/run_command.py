@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from neaptide.cli.running.daemon_for_run import DaemonRequest, daemon_for_command, jobs_left
 from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.lock import running_pid
+from neaptide.live.runs.daemon_for_run import DaemonRequest, daemon_for_command, jobs_left
 from neaptide.live.runs.launching import JobCommand, environment_of
 
 

@@ -12,10 +12,10 @@ from types import FrameType
 from rich.console import Console
 
 from neaptide.cli import console
-from neaptide.cli.running.daemon_for_run import DaemonRequest, daemon_for_file
 from neaptide.cli.running.jobs_file import JobsFile, load_jobs
 from neaptide.core.units import format_bytes
 from neaptide.devices.interface import DeviceSettings
+from neaptide.live.runs.daemon_for_run import DaemonRequest, daemon_for_file
 from neaptide.live.runs.run_jobs import RunRecord, run_jobs
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.live_run import live_run

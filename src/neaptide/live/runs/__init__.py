@@ -1,4 +1,4 @@
-"""Starting a daemon, launching jobs under it and watching them until they end.
+"""Finding or starting a daemon, launching jobs under it and watching them until they end.
 
-Commands import it; it talks to the daemon through `live.protocol`.
+Commands and `neaptide.api` import it; it talks to the daemon through `live.protocol`.
 """
