@@ -1,7 +1,7 @@
-"""Gavel's jobs on a V100: what was measured, and the same from the simulator.
+"""Gavel's jobs on a V100: the measured rates, and the rates in the simulator.
 
-An estimated trace is brought to the measured time of one iteration alone before it is run beside another, so that what
-is compared is contention, not the estimate of a job's own time.
+An estimated trace is scaled to the measured time of one iteration alone before it runs beside another, so that the
+comparison tests contention and not the estimate of a job's own time.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from neaptide.scenarios.trace_cache import TraceCache, TraceKey
 from neaptide.simulation import Contention, Submission, simulate
 
 V100 = find_device("V100-16GB")
-KERNELS_PER_STEP = 2  # of a recurrent layer: a matrix product and the rest
-QUEUED_KERNELS = 1024  # CUDA's launch queue; nothing else bounded the measured jobs
-ITERATIONS = 20  # of the slower job alone, are simulated
+KERNELS_PER_STEP = 2  # of a recurrent layer: a matrix product and the other ops
+QUEUED_KERNELS = 1024  # the length of CUDA's launch queue, the only bound of the measured jobs
+ITERATIONS = 20  # a simulated run is as long as this many of the slower job alone
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two jobs beside each other; rates are shares of those alone."""
+    """Two jobs beside each other; rates are shares of the rates alone."""
 
     jobs: tuple[str, str]
     rates: tuple[float, float]
 
     @property
     def fitted(self) -> bool:
-        """Whether the pair is of the half that parameters may be fitted to; the other half is only reported."""
+        """Whether the pair belongs to the half that parameters are fitted to; the other half is only reported."""
         return hashlib.sha256(" + ".join(self.jobs).encode()).digest()[0] % 2 == 0
 
 
 class Mps(Policy):
-    """Everybody at once, and launches as far ahead as CUDA lets them."""
+    """Starts all jobs at once and lets them launch as far ahead as CUDA does."""
 
     name = "mps"
 
@@ -58,7 +58,7 @@ class Mps(Policy):
 
 
 def parsed(job: str) -> tuple[str, int]:
-    """Network and batch of a job; one that names no batch has 1."""
+    """The network and the batch of a job; the batch is 1 if the job's name has none."""
     found = re.fullmatch(r"(.+?)(?: \(batch size (\d+)\))?", job)
     if found is None or found[1] not in networks.BUILDERS:
         raise ValueError(f"no network is known for job {job!r}; there are {', '.join(networks.BUILDERS)}")
@@ -66,7 +66,7 @@ def parsed(job: str) -> tuple[str, int]:
 
 
 def measured_seconds(folder: Path) -> dict[str, float]:
-    """One iteration of each job alone; for a recommendation, a step of Gavel's is an epoch."""
+    """The seconds of one iteration of each job alone. A step of Gavel's recommendation job is an epoch."""
     with (folder / "solo.csv").open() as rows:
         steps = {row["job"]: float(row["steps_per_s"]) for row in csv.DictReader(rows)}
     found = {}
@@ -77,7 +77,7 @@ def measured_seconds(folder: Path) -> dict[str, float]:
 
 
 def measured_pairs(folder: Path) -> list[Pair]:
-    """The pairs that ran."""
+    """The pairs of which both jobs ran."""
     with (folder / "solo.csv").open() as rows:
         alone = {row["job"]: float(row["steps_per_s"]) for row in csv.DictReader(rows)}
     with (folder / "pairs.csv").open() as rows:
@@ -90,12 +90,12 @@ def measured_pairs(folder: Path) -> list[Pair]:
 
 
 def traces(seconds: dict[str, float]) -> dict[str, Trace]:
-    """A trace for each job, that takes so many seconds alone."""
+    """A trace for each job that takes the given seconds alone."""
     return {job: calibrated(estimate(job), alone) for job, alone in seconds.items()}
 
 
 def estimate(job: str) -> Trace:
-    """An estimated iteration; kept between runs."""
+    """An estimated iteration, cached between runs."""
     network, batch = parsed(job)
     source = hashlib.sha256(Path(networks.__file__).read_bytes()).hexdigest()
     cache, wanted = TraceCache(V100), TraceKey(f"gavel-{network}-{source[:8]}", batch, "paper", inference=False)
@@ -107,14 +107,14 @@ def estimate(job: str) -> Trace:
 
 
 def calibrated(trace: Trace, alone: float) -> Trace:
-    """The ops of a trace, without its tensors, such that an iteration takes so long alone.
+    """The ops of a trace, without its tensors, scaled so that an iteration takes `alone` seconds.
 
-    Where the estimate is shorter, the rest is host time before the first launch: batches that are made or waited for.
-    Where it is longer, all of it is made shorter.
+    If the estimate is shorter, the rest is host time before the first launch, in which batches are made. If it is
+    longer, all ops are shortened.
     """
     ops, (times, recurrent) = trace.ops, _kernels(trace)
     seconds = np.repeat(ops.seconds / times, times)
-    # The estimate reads all weights at every step; on the device they stay in its caches.
+    # The estimate reads all weights at every step; the device keeps them in its caches.
     seconds[recurrent] = np.minimum(seconds[recurrent], V100.kernel_seconds)
     names, nothing = Labels.of(["op"] * seconds.size), Lists.of([()] * seconds.size)
     bare = replace(
@@ -141,7 +141,7 @@ def calibrated(trace: Trace, alone: float) -> Trace:
 
 
 def _kernels(trace: Trace) -> tuple[Integers, Flags]:
-    """How many kernels each op is, and which kernels are of a recurrent layer, which an estimate has as one op."""
+    """The number of kernels of each op, and which kernels belong to a recurrent layer, which is one estimated op."""
     times = np.ones(len(trace.ops), dtype=np.int64)
     for op in range(len(trace.ops)):
         if "rnn_layer" in trace.ops.name[op]:
@@ -157,7 +157,7 @@ def _one_byte(ops: int) -> Tensors:
 
 
 def predicted(pair: Sequence[Trace], contention: Contention) -> tuple[float, float]:
-    """The rates of two jobs beside each other in the simulator, as shares of those alone."""
+    """The rates of two jobs beside each other in the simulator, as shares of their rates alone."""
     submissions = [Submission(Job(name=str(number), trace=trace)) for number, trace in enumerate(pair)]
     until_ns = int(1e9 * ITERATIONS * max(trace.seconds for trace in pair))
     outcome = simulate(submissions, V100, V100.memory_bytes, Mps(), contention=contention, until_ns=until_ns)

@@ -21,10 +21,10 @@ from neaptide.models.transformer import Transformer
 
 Step = Callable[[], object]
 
-# MovieLens-20M as prepared for recommendation, with the items that a user has seen; one of Gavel's steps is an epoch.
+# MovieLens-20M, prepared for recommendation; a step of Gavel's job is an epoch.
 USERS, ITEMS, SEEN = 116_677, 20_108, 73
-WORDS, SENTENCE = 9_500, 28  # Multi30k; a sentence with the padding of its batch
-WORDS_AT_ONCE = 35  # of the language model
+WORDS, SENTENCE = 9_500, 28  # Multi30k; a sentence includes the padding of its batch
+WORDS_AT_ONCE = 35  # time steps of the language model
 PLAYED = 20  # moves of A3C between two updates
 
 
@@ -33,7 +33,7 @@ def _trains(
 ) -> Step:
     parameters = list(model.parameters())
     optimizer: torch.optim.Optimizer
-    # One launch per parameter, as PyTorch had it then.
+    # One launch per parameter, as in the PyTorch of that time.
     if adam:
         optimizer = torch.optim.Adam(parameters, foreach=False)
     else:
@@ -104,7 +104,7 @@ def _lm(batch: int) -> Step:
 
 
 def _recommendation(batch: int) -> Step:
-    # Items that the users of a batch have seen, by Heaps' law: some are seen by many, most by few.
+    # The number of items that the users of a batch have seen, by Heaps' law.
     items = min(ITEMS, int(ITEMS * (batch / 8192) ** 0.3))
     encoder, decoder = nn.Embedding(ITEMS, 200), nn.Embedding(ITEMS, 200)
     biases = nn.ParameterList([torch.zeros(200), torch.zeros(ITEMS)])
@@ -123,7 +123,7 @@ def _recommendation(batch: int) -> Step:
 
 
 class _Player(nn.Module):
-    """A3C's network with an LSTM cell, which sees one image after the other."""
+    """A3C's network with an LSTM cell, which reads one image after another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ def _around(layer: nn.Module, width: int) -> list[nn.Module]:
 
 
 class _Generator(nn.Module):
-    """Down twice, nine residual blocks, up twice."""
+    """CycleGAN's generator: two convolutions down, nine residual blocks, two convolutions up."""
 
     def __init__(self) -> None:
         super().__init__()

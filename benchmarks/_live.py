@@ -1,4 +1,4 @@
-"""Jobs under a daemon of their own, for as long as a benchmark wants."""
+"""Jobs under their own daemon, for as long as a benchmark needs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.live.runs.launching import JobCommand, environment_of
 from neaptide.live.runs.starting import start_daemon, stop_daemon
 
-_ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
+_ROOT = Path(__file__).parent.parent  # the folder of the package `benchmarks`
 _UNLIMITED = 16 << 30
 _PATIENCE_SECONDS = 120.0
 _WARM_SECONDS = 0.5
@@ -32,9 +32,9 @@ _WARM_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A job: a network of `_networks`, or a tiny one of the zoo, and the SMs that its kernels may use; None for all.
+    """A job: a network of `_networks` or a tiny one of the zoo, and the SMs that a kernel may use (None: all).
 
-    If it varies, `batch` is the largest of batches of many sizes.
+    If the job varies its batches, `batch` is the largest.
     """
 
     network: str
@@ -44,9 +44,9 @@ class Load:
 
 
 def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tuple[int, int]]]:
-    """Run jobs with all the memory they like until all are measured, then for a while, with a kernel log.
+    """Run jobs with unlimited memory until all are measured, then for `seconds` with a kernel log.
 
-    Of each job, in the order of the loads: when the device began and ended its iterations, in nanoseconds.
+    Returns for each job, in the order of the loads, when the device began and ended its iterations, in nanoseconds.
     """
     with tempfile.TemporaryDirectory(prefix="npt-") as name:
         folder = Path(name)
@@ -76,9 +76,9 @@ def spans_of(loads: Sequence[Load], policy: str, seconds: float) -> list[list[tu
 
 
 class Together:
-    """Jobs under a daemon of their own that stand still, all of them, but while they are looked at.
+    """Jobs under their own daemon. All of them are stopped except while they are measured.
 
-    So several such groups can take turns, and what disturbs the machine for a while disturbs all of them.
+    So several groups can take turns, and a disturbance of the machine affects all of them.
     """
 
     def __init__(self, paths: RuntimePaths, processes: list[subprocess.Popen[bytes]], needs_bytes: list[int]) -> None:
@@ -106,13 +106,13 @@ class Together:
         return rates
 
     def traces(self) -> list[Trace]:
-        """The jobs as the daemon knows them, in the order of the loads."""
+        """The traces that the daemon has of the jobs, in the order of the loads."""
         folder = self._paths.folder / "traces"
         return [decode((folder / f"job{index}.trace").read_bytes()) for index in range(len(self._jobs))]
 
     @property
     def high_water_bytes(self) -> int:
-        """The most that was ever leased, as the board itself counts."""
+        """The most bytes that were ever leased, as the board counts them."""
         board = Board.open(self._paths.board)
         try:
             return board.snapshot().high_water_bytes
@@ -124,16 +124,16 @@ class Together:
             os.kill(pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Have them run from now on."""
+        """Continue the jobs and the daemon."""
         for process in self._jobs:
             process.send_signal(signal.SIGCONT)
-        sleep(0.1)  # so that the daemon finds nobody standing still
+        sleep(0.1)  # so that the daemon finds no stopped job
         os.kill(self._daemon, signal.SIGCONT)
 
 
 @contextmanager
 def together(loads: Sequence[Load], policy: str, budget_bytes: int | None) -> Iterator[Together]:
-    """Jobs that have been measured; `budget_bytes` None is more than they can use."""
+    """Start jobs and wait until all are measured. `budget_bytes` None is more than the jobs can use."""
     with tempfile.TemporaryDirectory(prefix="npt-") as name:
         folder = Path(name)
         paths = RuntimePaths(folder / "run")
@@ -152,7 +152,7 @@ def together(loads: Sequence[Load], policy: str, budget_bytes: int | None) -> It
 
 
 def in_turn(groups: Sequence[Together], seconds: float, index: int) -> list[list[float]]:
-    """The rates of each group, looked at one after the other; every other time in the opposite order."""
+    """Measure the rates of the groups one after another, in the opposite order every other round."""
     order = range(len(groups)) if index % 2 else reversed(range(len(groups)))
     rates = {at: groups[at].rates(seconds) for at in order}
     return [rates[at] for at in range(len(groups))]

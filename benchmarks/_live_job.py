@@ -1,7 +1,7 @@
-"""A job for the benchmarks of live sharing: trains a network until a file says stop, and writes down when.
+"""A job for the benchmarks of live sharing: trains a network until the file `stop` exists.
 
-Lines of its output file: the time at which each iteration was launched, in nanoseconds of the machine's clock; with a
-kernel log, when the device began and ended it.
+Each line of its output file is the time at which an iteration was launched, in nanoseconds of the machine's clock; with
+a kernel log, the times at which the device began and ended the iteration.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import neaptide.devices.soft  # noqa: F401
 from neaptide.models.zoo import recipe
 
 LOGGED = 1 << 18  # kernels
-VARIED = 12  # batches, where they vary
-BATCHES = 4  # drawn in advance: here a host that makes batches takes time from the device's cores, as no GPU's does
+VARIED = 12  # batches of different sizes
+BATCHES = 4  # made in advance: making them would take the software GPU's cores
 
 
 def sizes(batch: int, vary: bool, name: str) -> list[int]:
-    """Of the batches: all alike, or from a third of the largest to the largest, in an order of the job's own."""
+    """The sizes of the batches: all equal, or from a third of the largest to the largest, in the job's own order."""
     if not vary:
         return [batch] * BATCHES
     varied = [batch // 3 + (batch - batch // 3) * part // (VARIED - 1) for part in range(VARIED)]
@@ -32,7 +32,7 @@ def sizes(batch: int, vary: bool, name: str) -> list[int]:
 
 
 def main(network: str, batch: str, varies: str, folder: str, name: str, logged: str) -> None:
-    """Train."""
+    """Train until the file `stop` exists."""
     torch.manual_seed(0)
     chosen = NETWORKS[network] if network in NETWORKS else recipe(network, "tiny")
     model = chosen.module().to("soft", memory_format=torch.channels_last)
@@ -50,7 +50,7 @@ def main(network: str, batch: str, varies: str, folder: str, name: str, logged: 
         step()
     if logged == "yes":
         torch.soft.synchronize()
-        begun: list[int] = []  # kernels launched before an iteration, and at its end: as its permit sees it
+        begun: list[int] = []  # kernels launched before each iteration and at its end, as the permit counts them
         ended: list[int] = []
         model.register_forward_pre_hook(lambda *_: begun.append(torch.soft.launched() - before))
         optimizer.register_step_post_hook(lambda *_: ended.append(torch.soft.launched() - before))

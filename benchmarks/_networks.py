@@ -1,6 +1,6 @@
-"""Networks as deep as in their papers, or half as deep, that two cores train in some tenths of a second an iteration.
+"""Networks as deep as in their papers, or half as deep, whose iterations take some tenths of a second on two cores.
 
-Images have the channels last: then convolutions here need no copies in a layout of their own.
+Images have their channels last, so that convolutions on the CPU need no copies in another layout.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ NETWORKS = {
 
 
 def to_device(tensors: Iterable[Tensor], layout: torch.memory_format = torch.channels_last) -> list[Tensor]:
-    """The tensors on the software GPU, images in a layout."""
+    """Move tensors to the software GPU, and images to a layout."""
     moved = [tensor.to("soft") for tensor in tensors]
     return [each.to(memory_format=layout) if each.dim() == 4 else each for each in moved]

@@ -1,6 +1,6 @@
-"""A process of the planning benchmark: a network without a plan, in another way that saves memory, and under a plan.
+"""A process of the planning benchmark: trains a network plainly or with another method, and under a plan.
 
-Every way starts from the same weights and the same random numbers, so that what they learn can be compared bit by bit.
+Every method starts from the same weights and random numbers, so that the results can be compared bit by bit.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import neaptide.devices.soft  # noqa: F401
 from neaptide.fitting.link import link_bandwidth
 from neaptide.fitting.run import Run, fit
 
-SETTLING, TIMED = 8, 10  # iterations; a plan is there after the first
+SETTLING, TIMED = 8, 10  # iterations; the plan is made after the first
 Around = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Some iterations of a new network in one way."""
+    """Some iterations of a new network with one method."""
 
-    seconds: float  # of the median iteration
+    seconds: float  # median per iteration
     peak_bytes: int
     persistent_bytes: int
     digest: str
@@ -40,7 +40,7 @@ class Phase:
 
 
 def phase(name: str, way: str, layout: torch.memory_format, budget_bytes: int = 0) -> Phase:
-    """Train from the beginning."""
+    """Train a new network with one method."""
     recipe = NETWORKS[name]
     torch.manual_seed(0)
     module = recipe.module().to("soft", memory_format=layout)
@@ -99,8 +99,11 @@ def _checkpoint_blocks(model: nn.Module) -> None:
 
 
 def main(name: str, way: str, share: str = "1") -> dict[str, Any]:
-    """The other way before and after a plan with a share of its peak; if it is `plain`, of its ephemeral bytes."""
-    # With the channels last, convolutions need no copies in a layout of their own; the compiler does not run with it.
+    """Train with the method, under a plan, and with the method again.
+
+    The plan's budget is a share of the method's peak; for `plain`, a share of its ephemeral bytes.
+    """
+    # With channels last, convolutions need no copies in another layout; the compiler does not support it.
     layout = torch.contiguous_format if way == "compile" else torch.channels_last
     before = phase(name, way, layout)
     budget = round(before.peak_bytes * float(share))
@@ -108,7 +111,7 @@ def main(name: str, way: str, share: str = "1") -> dict[str, Any]:
         budget = round(before.persistent_bytes + float(share) * (before.peak_bytes - before.persistent_bytes))
     try:
         ours = phase(name, "plan", layout, budget)
-    except ValueError as error:  # of the planner, or what it plans cannot be carried out
+    except ValueError as error:  # no plan meets the budget, or the plan cannot be executed
         return {"cannot": str(error)}
     after = phase(name, way, layout)
     theirs = (before.seconds + after.seconds) / 2
@@ -123,7 +126,7 @@ def main(name: str, way: str, share: str = "1") -> dict[str, Any]:
         "predicted_seconds": run.predicted_seconds,
         "their_seconds": theirs,
         "identical": before.digest == ours.digest == after.digest,
-        # Whether the link could carry what has to leave in half of an iteration, and back in the other half.
+        # Whether the link can move the excess out in half of an iteration, and back in the other half.
         "can_hide": (before.peak_bytes - budget) / link_bandwidth(torch.device("soft")) <= theirs / 2,
     }
 

@@ -1,7 +1,7 @@
-"""Processes that train a network of the zoo when they are told to, so that they can be measured in turn.
+"""Processes that train a network of the zoo on request, so that they can be measured in turns.
 
-As a program: python _training.py DEVICE MODEL SCALE BATCH. It says that it is ready, then trains for as many seconds as
-each line of its input says and answers with its steps per second.
+As a program: python _training.py DEVICE MODEL SCALE BATCH. It prints that it is ready. For each line of its input it
+trains for that many seconds and prints its steps per second.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Network(NamedTuple):
 
 
 class Trainer:
-    """One process. It stands still but for the time that `begin` gives it."""
+    """A training process. It trains only for the time that `begin` gives it."""
 
     def __init__(self, device: str, network: Network, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -59,19 +59,19 @@ class Trainer:
         self._process.stdin.flush()
 
     def rate(self) -> float:
-        """Steps per second since `begin`, when its time is over."""
+        """Wait for the end of the time that `begin` gave, and return the steps per second."""
         return float(self._read())
 
     def _read(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a process that trains ended with {self._process.wait()}")
+            raise RuntimeError(f"a training process ended with {self._process.wait()}")
         return line
 
 
 def rate_of(trainers: Sequence[Trainer], seconds: float) -> float:
-    """Steps per second of several processes at once, all together."""
+    """The sum of steps per second of several processes that train at once."""
     for trainer in trainers:
         trainer.begin(seconds)
     return sum(trainer.rate() for trainer in trainers)

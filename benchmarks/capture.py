@@ -1,4 +1,4 @@
-"""How quick is it to know a job: recording, estimating, trace files, and arithmetic on curves."""
+"""How long it takes to know a job: recording, estimating, trace files, and arithmetic on curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ESTIMATED = ("bert-large", "nasnet-large", "resnet152")
 
 
 def figures() -> Iterator[Figure]:
-    """Time everything that stands between a job and knowing its tide."""
+    """Time every step from a job to its memory curve."""
     for name in RECORDED:
         yield from _recording(name)
     traces = []
@@ -42,7 +42,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _recording(name: str) -> Iterator[Figure]:
-    """A recorded step against a plain one, in turn, so that a noisy machine disturbs both."""
+    """Recorded and plain steps take turns, so that a disturbance of the machine affects both."""
     torch.manual_seed(0)
     step = models.build(name, scale="tiny").step
     step()
@@ -77,7 +77,7 @@ def _arithmetic(traces: list[Trace]) -> Iterator[Figure]:
 
 
 def _fresh(trace: Trace) -> Trace:
-    """The same trace with nothing worked out yet."""
+    """The same trace without its cached properties."""
     return Trace(**{field.name: getattr(trace, field.name) for field in fields(trace)})
 
 

@@ -1,4 +1,4 @@
-"""What jobs that share a device under a budget reach together, against turns and against unlimited memory."""
+"""The throughput of jobs that share a device under a budget, against turns and against unlimited memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from benchmarks._live import Load, in_turn, together
 
 from neaptide.reporting.terminal.bench import Figure
 
-# What a budget is of the sum of the jobs' peaks.
-SHARE = 0.65
+SHARE = 0.65  # the budget, as a share of the sum of the jobs' peaks
 SECONDS = 4.0
-LEARNING_SECONDS = 8.0  # in which a job whose iterations differ comes to its largest
+LEARNING_SECONDS = 8.0  # a job whose iterations differ reaches its largest in this time
 ROUNDS = 4
-# Of sizes with which no job alone needs more than the budget, and chunks of 2 MiB are a small part of it.
+# At these sizes each job alone fits the budget, and a chunk of 2 MiB is a small part of it.
 NARROW_GPT, NARROW_BERT, NARROW_RESNET = Load("GPT-2", 48, 1), Load("BERT", 40, 1), Load("ResNet-50", 48, 1)
 VARIED_GPT = Load("GPT-2", 48, 1, varies=True)
 FULL_GPT, FULL_RESNET = Load("GPT-2", 48, None), Load("ResNet-50", 48, None)
@@ -31,11 +30,11 @@ SETS = {
 
 
 def figures() -> Iterator[Figure]:
-    """Jobs with all the memory they like, in turns, and under the budget: three groups, looked at in turn."""
+    """Three groups of jobs are measured in turns: with unlimited memory, under temporal, and under neaptide."""
     for name, loads in SETS.items():
         with ExitStack() as stack:
             varied = any(load.varies for load in loads)
-            # Under `spatial` a job that needs more than was measured fails.
+            # Under `spatial` a job that needs more memory than was measured fails.
             free = stack.enter_context(together(loads, "neaptide" if varied else "spatial", None))
             if varied:
                 free.rates(LEARNING_SECONDS)
@@ -50,7 +49,7 @@ def figures() -> Iterator[Figure]:
             area = sum(trace.curve().area / trace.curve().duration_ns for trace in shared.traces()) / budget_bytes
             high = max(turns.high_water_bytes, shared.high_water_bytes)
         yield Figure(f"{name}: what the jobs hold on average at full speed, of the budget", area, "x")
-        # Each job counts against itself, so that jobs of different lengths can be added.
+        # Each job's rate is relative to its own, so that jobs of different lengths can be averaged.
         share = median(_against(rates[0], rates[1]) for rates in rounds)
         yield Figure(f"{name}: temporal against unlimited memory", share, "x")
         share = median(_against(rates[0], rates[2]) for rates in rounds)

@@ -1,7 +1,7 @@
-"""How close jobs side by side in the simulator are to what others measured on a V100 under MPS.
+"""How close simulated rates of jobs side by side are to measurements on a V100 under MPS.
 
 The measurements are public and not part of this repository: pairs of jobs by the Gavel project, kernels by the Orion
-project. They are looked for as in fidelity.py. `python -m benchmarks.contention FILE.png` draws both.
+project. fidelity.py says where they are. `python -m benchmarks.contention FILE.png` draws both halves.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from neaptide.simulation import Contention
 from neaptide.simulation.contention import demands_of
 
 GOAL = 12.0  # percent of a job's rate alone
-WAVES = (50e-6, 70e-6, 100e-6, 140e-6, 200e-6)  # tried beside the default
-HOST_BOUND = ("A3C", "Recommendation")  # play and make batches in the processes that launch
+WAVES = (50e-6, 70e-6, 100e-6, 140e-6, 200e-6)  # compared with the default
+HOST_BOUND = ("A3C", "Recommendation")  # the process that launches kernels also plays games or makes batches
 KERNELS = (("resnet50_32_fb1", "resnet50", 32), ("mobilenetv2_32_fb1", "mobilenet-v2", 32))
 
 
 def figures() -> Iterator[Figure]:
-    """Mean absolute errors of normalised rates in percent, and what Orion's kernels say of the model's parts."""
+    """Mean absolute errors of normalised rates in percent, and the model's parts against Orion's kernels."""
     folder = measurements()
     pairs = gavel.measured_pairs(folder / "gavel-v100-pairs")
     fitted, held_out = _halves(pairs)
@@ -63,7 +63,7 @@ def figures() -> Iterator[Figure]:
 
 
 def measurements() -> Path:
-    """The folder of public measurements; ValueError if it is not there."""
+    """The folder of public measurements; ValueError if there is none."""
     folder = Path(os.environ.get("NEAPTIDE_MEASUREMENTS", Path(__file__).parents[2] / "shared" / "data"))
     if not folder.is_dir():
         raise ValueError(f"no measurements in {folder}; set NEAPTIDE_MEASUREMENTS to the folder that has them")
@@ -71,13 +71,13 @@ def measurements() -> Path:
 
 
 def traces_of(pairs: Sequence[gavel.Pair], folder: Path) -> dict[str, Trace]:
-    """A trace for each job of the pairs, as long alone as it was measured."""
+    """A trace for each job of the pairs, scaled to its measured time alone."""
     alone = gavel.measured_seconds(folder / "gavel-v100-pairs")
     return gavel.traces({job: alone[job] for job in dict.fromkeys(job for pair in pairs for job in pair.jobs)})
 
 
 def predict(pairs: Sequence[gavel.Pair], traces: dict[str, Trace], contention: Contention) -> Floats:
-    """The rates of each pair in the simulator, a row for each."""
+    """The rates of each pair in the simulator, one row per pair."""
     return np.array([gavel.predicted([traces[job] for job in pair.jobs], contention) for pair in pairs])
 
 
@@ -86,7 +86,7 @@ def _halves(pairs: Sequence[gavel.Pair]) -> tuple[list[gavel.Pair], list[gavel.P
 
 
 def _kinds(pairs: Sequence[gavel.Pair]) -> Iterator[tuple[str, Flags]]:
-    """Which pairs have so many jobs whose host work is the most of them."""
+    """The pairs by their number of host-bound jobs."""
     jobs = np.array([sum(gavel.parsed(job)[0] in HOST_BOUND for job in pair.jobs) for pair in pairs])
     for count in np.unique(jobs):
         yield f"{(jobs == count).sum()} pairs with {count} of {' and '.join(HOST_BOUND)}", jobs == count
@@ -101,7 +101,7 @@ def _error(found: Floats, measured: Floats) -> float:
 
 
 def _kernels(path: Path, network: str, batch: int) -> Iterator[Figure]:
-    """Shares of the device time: in ops that do not fill half the device, and in ops bound by compute."""
+    """Shares of device time, measured and estimated: in light ops, and in ops bound by compute."""
     with path.open() as rows:
         kernels = list(csv.DictReader(rows))
     seconds = np.array([1e-9 * float(kernel["Duration"]) for kernel in kernels])
@@ -125,7 +125,7 @@ def _share(value: np.ndarray, weight: Floats) -> float:
 
 
 def draw(path: Path) -> None:
-    """Predicted against measured rates of both halves."""
+    """Draw predicted against measured rates of both halves."""
     folder = measurements()
     pairs = gavel.measured_pairs(folder / "gavel-v100-pairs")
     traces = traces_of(pairs, folder)

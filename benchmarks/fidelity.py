@@ -1,15 +1,15 @@
-"""How close estimates are to what others measured on a V100: estimated time over measured time.
+"""How close estimates are to measurements on a V100: estimated time over measured time.
 
 The measurements are public and not part of this repository: kernel times of the Orion project and steps per second of
-the Gavel project. They are looked for in the folder that NEAPTIDE_MEASUREMENTS names, else in ../shared/data.
+the Gavel project. The folder that NEAPTIDE_MEASUREMENTS names has them, or ../shared/data.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator
-from pathlib import Path
+
+from benchmarks.contention import measurements
 
 from neaptide import estimate, models
 from neaptide.core.device import find_device
@@ -17,7 +17,7 @@ from neaptide.core.traces.trace import Phase, Trace
 from neaptide.reporting.terminal.bench import Figure
 
 V100 = find_device("V100-16GB")
-# (file, network, batch); serving files end with fwd, training ones (forward and backward only) with fb1.
+# (file, network, batch); names of inference files end with fwd, of training files (without optimizer) with fb1.
 KERNELS = (
     ("resnet50_4_fwd", "resnet50", 4),
     ("resnet101_4_fwd", "resnet101", 4),
@@ -32,10 +32,8 @@ STEPS = tuple((f"ResNet-50 (batch size {batch})", "resnet50", batch) for batch i
 
 
 def figures() -> Iterator[Figure]:
-    """Compare kernel time where kernels were measured, and step time where steps were."""
-    folder = Path(os.environ.get("NEAPTIDE_MEASUREMENTS", Path(__file__).parents[2] / "shared" / "data"))
-    if not folder.is_dir():
-        raise ValueError(f"no measurements in {folder}; set NEAPTIDE_MEASUREMENTS to the folder that has them")
+    """Compare kernel times with Orion's measurements, and step times with Gavel's."""
+    folder = measurements()
     for file, network, batch in KERNELS:
         with (folder / "orion-v100-kernels" / f"{file}.csv").open() as rows:
             measured = sum(float(row["Duration"]) for row in csv.DictReader(rows)) * 1e-9

@@ -1,9 +1,9 @@
-"""Real jobs against the same jobs in virtual time: what they take together, and the most they hold.
+"""Real jobs against the same jobs in virtual time: their makespan, and the most that they hold.
 
-The machine's speed changes by tens of per cent within minutes. So the jobs alone, together with unlimited memory, and
-together under a budget take turns. The traces that the simulator gets are brought to the time of an iteration alone in
-the same minutes, and to what it leases, in chunks and with gaps between blocks; and what jobs keep of their speed
-beside each other is what those with unlimited memory do. Compared is what the budget and the policy make of it.
+The machine's speed changes by tens of per cent within minutes. So three settings take turns: jobs alone, together with
+unlimited memory, and together under a budget. The simulator's traces are scaled to the time of an iteration alone in
+the same minutes, and to the bytes that it leases. The speed that a job keeps beside others is measured with unlimited
+memory. So the comparison tests the effect of the budget and the policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Contention, Outcome, Submission, simulate
 
 POLICIES = ("temporal", "zico", "neaptide")
-SHARE = 0.65  # the budget's, of the sum of peaks
+SHARE = 0.65  # the budget, as a share of the sum of peaks
 SECONDS = 3.0
 ROUNDS = 6
 SPAN_SECONDS = 60.0
@@ -37,7 +37,7 @@ SETS = {
 
 
 def figures() -> Iterator[Figure]:
-    """Of as many iterations of each job as it makes in a minute beside the others; the medians of all rounds."""
+    """Medians of all rounds. A job does as many iterations as it does in a minute beside the others."""
     for title, loads in SETS.items():
         with ExitStack() as stack:
             alone = [stack.enter_context(together([load], "neaptide", None)) for load in dict.fromkeys(loads)]
@@ -58,9 +58,9 @@ def figures() -> Iterator[Figure]:
                 traces = group.traces()
                 spans, highest = [], []
                 for rates, own, speeds in zip(rounds, steps, beside, strict=True):
-                    brought = map(_brought_to, traces, own, peaks)
+                    scaled = map(_scaled, traces, own, peaks)
                     contention = _contention(loads, speeds)
-                    outcome = _simulated(brought, rates[at], budget_bytes, policy, contention)
+                    outcome = _simulated(scaled, rates[at], budget_bytes, policy, contention)
                     spans.append(outcome.end_ns / 1e9 / SPAN_SECONDS)
                     highest.append(outcome.peak_bytes / group.high_water_bytes)
                 for what, ratio in (("makespan", median(spans)), ("peak", median(highest))):
@@ -80,14 +80,14 @@ def _simulated(
 
 
 def _contention(loads: Sequence[Load], beside: Sequence[float]) -> Contention:
-    """What the machine's cores can give to kernels of several jobs at once: their programs need them as well."""
+    """The capacity that the cores have for kernels of several jobs, whose programs also need the cores."""
     fills = [1.0 if load.sms is None else load.sms / find_device("soft").sms for load in loads]
     given = sum(fill * speed for fill, speed in zip(fills, beside, strict=True))
     return Contention(compute=1e9, bandwidth=1e9, fill=given, wave_seconds=0)
 
 
-def _brought_to(trace: Trace, seconds: float, peak_bytes: int) -> Trace:
-    """The trace with all times and all bytes changed, by a factor each, to what an iteration takes and leases alone."""
+def _scaled(trace: Trace, seconds: float, peak_bytes: int) -> Trace:
+    """The trace with times and bytes scaled to the time and the leases of an iteration alone."""
     longer, larger = seconds / trace.seconds, peak_bytes / trace.peak_bytes
     ops, tensors = trace.ops, trace.tensors
     ops = replace(

@@ -1,4 +1,4 @@
-"""What one job alone pays for being under the daemon."""
+"""How much slower one job alone is under the daemon."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from neaptide.reporting.terminal.bench import Figure
 
 # Steps of about 10, 40 and 300 ms on two cores.
 NETWORKS = (Network("gpt2", "tiny", 4), Network("resnet18", "tiny", 64), Network("resnet18", "paper", 4))
-PAIRS = 5  # of processes: two of the same program may differ by some hundredths for as long as they live
+PAIRS = 5  # of processes; two processes of one program may differ by some per cent as long as they live
 ROUNDS = 4
 SECONDS = 1.5
-MEASURED_SECONDS = 4.0  # it is measured in its first iterations
+MEASURED_SECONDS = 4.0  # the daemon measures a job in its first iterations
 
 
 def figures() -> Iterator[Figure]:
-    """A plain process and one under the daemon take turns, so that what disturbs one disturbs the other."""
+    """A plain process and one under the daemon take turns, so that a disturbance affects both."""
     for network in NETWORKS:
         rounds = [each for _ in range(PAIRS) for each in _pair(network)]
         yield Figure(f"{network}: plain step", 1e3 / max(rate for rate, _ in rounds), "ms")

@@ -1,4 +1,4 @@
-"""What a model pays for running in less memory here, and how near the prediction was."""
+"""How much slower a model is in less memory, and how close the predictions are."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from typing import Any
 from neaptide.core.device import find_device
 from neaptide.reporting.terminal.bench import Figure
 
-# A kernel takes one of the SMs, so that another is left for copies: a GPU has engines of their own for them.
+# A kernel takes one SM, so that another is left for copies; a GPU has copy engines.
 ONE_SM = {"NEAPTIDE_SOFT_SMS": "1"}
-# With what a plan may hold of their peak: all that is saved on the host, one by one, is the least that there can be.
+# The plan's budget as a share of the other method's peak. save_on_cpu has the lowest possible peak; a plan gets more.
 OTHERS = {
     "checkpoint": ("torch.utils.checkpoint per block", 1.0),
     "offload": ("save_on_cpu", 1.02),
     "compile": ("torch.compile with half of the activations", 1.0),
 }
-# What single ops need keeps VGG-16 and U-Net above some of the shares; the figure then says how low a plan can go.
+# VGG-16 and U-Net have single ops that need more than some budgets; the figure then says how low a plan can go.
 NETWORKS = ("ResNet-50", "VGG-16", "BERT", "GPT-2", "U-Net", "LSTM")
 WITH_BLOCKS = ("ResNet-50", "BERT", "GPT-2")
 SHARES = (1.0, 0.75, 0.5, 0.35)
 PLANNED = (("bert-large", 32), ("resnet152", 32))
 ROUNDS = 3
-_ROOT = Path(__file__).parent.parent  # of the package `benchmarks`
+_ROOT = Path(__file__).parent.parent  # the folder of the package `benchmarks`
 
 
 def figures() -> Iterator[Figure]:
-    """Each round is a process of its own, in which a network trains without a plan, with it, and without it again."""
+    """Each round is a process in which a network trains without a plan, with a plan, and without it again."""
     for name, batch in PLANNED:
         yield Figure(f"{name}: planner seconds of best", _planner_seconds(name, batch), "s", "<= 5")
     for name in NETWORKS:

@@ -1,4 +1,4 @@
-"""How near is the software GPU to the CPU it runs on, and how does it behave as a GPU."""
+"""How fast is the software GPU against the CPU that it runs on, and does it behave like a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks._training import Network, Trainer, rate_of
 
 from neaptide.reporting.terminal.bench import Figure
 
-# the goal of a step against one on `cpu`
+# The goal is for the time of a step over its time on `cpu`.
 STEPS = (
     (Network("resnet18", "paper", 4), "<= 1.05"),
     (Network("transformer", "paper", 2), "<= 1.05"),
@@ -25,8 +25,8 @@ STEPS = (
     (Network("rnnlm-small", "paper", 20), "<= 1.3"),
     (Network("gpt2", "tiny", 4), ""),
 )
-# SMs that a kernel may use, and the goal of two processes against one. The narrow ones have kernels long enough that
-# launching them, which takes the same cores here, is a small part.
+# The SMs that a kernel may use, and the goal for the rate of two processes over that of one. The narrow networks have
+# long kernels, so that launching, which takes the same cores, is a small part.
 TOGETHER = (
     (Network("resnet18", "tiny", 64), "1", ">= 1.8"),
     (Network("gpt2", "tiny", 32), "1", ">= 1.8"),
@@ -34,7 +34,7 @@ TOGETHER = (
     (Network("gpt2", "short", 4), "", ">= 0.95"),
 )
 ROUNDS = 5
-SECONDS = 3.0  # of one process's turn
+SECONDS = 3.0  # of each process's turn
 TOGETHER_SECONDS = 4.0
 LOGGED_ROUNDS = 40
 LOGGED_KERNELS = 2000
@@ -42,7 +42,7 @@ LOGGED_STEPS = 4
 
 
 def figures() -> Iterator[Figure]:
-    """The sides of a ratio are processes of their own that take turns, so that a noisy machine disturbs both."""
+    """The two sides of a ratio are processes that take turns, so that a disturbance of the machine affects both."""
     yield Figure("build", _build_seconds(), "s", "<= 120")
     for network, goal in STEPS:
         with Trainer("cpu", network) as cpu, Trainer("soft", network) as soft:
@@ -70,7 +70,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _together(network: Network, sms: str, goal: str) -> Iterator[Figure]:
-    """One to four processes on one board."""
+    """One to four processes train on one board."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         board = {"NEAPTIDE_SOFT_BOARD": f"{folder}/board", "NEAPTIDE_SOFT_SMS": sms}
         trainers = [stack.enter_context(Trainer("soft", network, **board)) for _ in range(4)]
@@ -135,7 +135,7 @@ def _small() -> dict[str, float]:
 
 
 def _log() -> dict[str, float]:
-    """What the kernel log and torch.profiler add, in turn: to a kernel of no work, and to a step."""
+    """The time that the kernel log and torch.profiler add to an empty kernel and to a step, measured in turns."""
     import torch
 
     import neaptide.devices.soft  # noqa: F401

@@ -1,4 +1,4 @@
-"""How long the device stands still between one job's iteration and the next job's first kernel."""
+"""How long the device is idle between one job's iteration and the next job's first kernel."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from benchmarks._live import Load, spans_of
 
 from neaptide.reporting.terminal.bench import Figure
 
-# An iteration of some milliseconds: the switch, not the work, is what is looked at.
+# An iteration takes some milliseconds, so that there are many switches.
 LOAD = Load("vae", 64, 1)
 RESIDENT = (2, 8, 32)
 SECONDS = 8.0
 
 
 def figures() -> Iterator[Figure]:
-    """Jobs that take turns; the device's own log says when an iteration began and ended."""
+    """Jobs take turns; the device's kernel log says when each iteration began and ended."""
     for count in RESIDENT:
         gaps_ms = 1e-6 * np.array(_gaps_ns(spans_of([LOAD] * count, "temporal", SECONDS)))
         if gaps_ms.size == 0:
