@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.control.job import JobKind
+from neaptide.core.control.job import DisplayState, JobKind
 from neaptide.core.units import GIB, MIB
 from neaptide.live.protocol.messages import JobStatus, Status
 
@@ -26,7 +26,7 @@ def job_status(name: str, state: str = "running", **changed: Any) -> JobStatus:
         "waiting_seconds": 1.5,
         "stalled": False,
     }
-    return JobStatus(name=name, state=state, **{**given, **changed})
+    return JobStatus(name=name, state=DisplayState(state), **{**given, **changed})
 
 
 def status(*jobs: JobStatus, uptime_seconds: float = 5.0, **changed: Any) -> Status:

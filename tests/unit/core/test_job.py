@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from builders import training_trace
-from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.control.job import LEGAL, DisplayState, Job, JobKind, JobState, display_state
 
 QUEUED, READY, RUNNING, SUSPENDED, DONE, FAILED = JobState
 TRACE = training_trace()
@@ -29,29 +29,9 @@ MOVES = {
 }
 
 
-def job(state: JobState = QUEUED) -> Job:
-    return Job(name="vgg", trace=TRACE, iterations=3, priority=2, state=state)
-
-
-@pytest.mark.parametrize(("before", "after"), sorted(MOVES, key=str))
-def test_a_job_may_move(before: JobState, after: JobState) -> None:
-    moved = job(before).moved_to(after)
-    assert moved.state is after
-    assert (moved.name, moved.trace, moved.iterations, moved.priority) == ("vgg", TRACE, 3, 2)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [pair for pair in itertools.product(JobState, repeat=2) if pair not in MOVES]
-)
-def test_a_job_may_not_move_and_says_so(before: JobState, after: JobState) -> None:
-    with pytest.raises(ValueError, match=f"^job vgg cannot go from {before.value} to {after.value}$"):
-        job(before).moved_to(after)
-
-
-def test_moving_leaves_the_job_that_moved_as_it_was() -> None:
-    queued = job()
-    queued.moved_to(READY)
-    assert queued.state is QUEUED
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(JobState, repeat=2)))
+def test_the_table_says_which_moves_are_legal(before: JobState, after: JobState) -> None:
+    assert (after in LEGAL[before]) == ((before, after) in MOVES)
 
 
 def test_every_state_says_where_it_leads_and_nobody_can_change_that() -> None:
@@ -66,6 +46,16 @@ def test_nothing_follows_an_end_and_every_other_state_can_come_to_one() -> None:
         assert state.ended or FAILED in LEGAL[state]
 
 
+@pytest.mark.parametrize("state", list(JobState))
+def test_every_state_of_the_ledger_is_shown_by_its_name_unless_the_job_is_evicted_or_unresponsive(
+    state: JobState,
+) -> None:
+    assert display_state(state) == state.value
+    assert display_state(state).ended == state.ended
+    assert display_state(state, evicted=True) is DisplayState.EVICTED
+    assert display_state(state, evicted=True, unresponsive=True) is DisplayState.STOPPED
+
+
 def test_a_job_trains_until_it_is_stopped_unless_it_is_said() -> None:
     plain = Job(name="vgg", trace=TRACE)
     assert plain == Job(
@@ -75,7 +65,6 @@ def test_a_job_trains_until_it_is_stopped_unless_it_is_said() -> None:
         iterations=None,
         priority=0,
         deadline_seconds=None,
-        state=QUEUED,
     )
 
 

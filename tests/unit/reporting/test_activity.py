@@ -5,8 +5,9 @@ from __future__ import annotations
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Refused
+from neaptide.core.control.job import JobState
 from neaptide.core.units import GIB
-from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
+from neaptide.reporting.logs.activity import Span, spans_of, total_ns
 from neaptide.reporting.logs.event_words import notable_entries
 
 
@@ -22,14 +23,14 @@ def test_a_job_is_queued_then_waits_and_runs() -> None:
         ev.JobEnded(30, "a"),
     )
     spans = spans_of(entries, 99)["a"]
-    assert [(span.doing.value, span.start_ns, span.end_ns) for span in spans] == [
+    assert [(span.state.value, span.start_ns, span.end_ns) for span in spans] == [
         ("queued", 0, 5),
-        ("waiting", 5, 7),
+        ("ready", 5, 7),
         ("running", 7, 17),
-        ("waiting", 17, 20),
+        ("ready", 17, 20),
         ("running", 20, 30),
     ]
-    assert dict(total_ns(spans)) == {Doing.QUEUED: 5, Doing.WAITING: 5, Doing.RUNNING: 20, Doing.SUSPENDED: 0}
+    assert dict(total_ns(spans)) == {JobState.QUEUED: 5, JobState.READY: 5, JobState.RUNNING: 20, JobState.SUSPENDED: 0}
 
 
 def test_a_resumed_job_does_what_it_did_before_its_suspension() -> None:
@@ -42,10 +43,10 @@ def test_a_resumed_job_does_what_it_did_before_its_suspension() -> None:
         ev.JobResumed(9, "a"),
     )
     assert spans_of(entries, 12)["a"] == [
-        Span(Doing.RUNNING, 0, 5),
-        Span(Doing.SUSPENDED, 5, 6),
-        Span(Doing.SUSPENDED, 6, 9),
-        Span(Doing.RUNNING, 9, 12),
+        Span(JobState.RUNNING, 0, 5),
+        Span(JobState.SUSPENDED, 5, 6),
+        Span(JobState.SUSPENDED, 6, 9),
+        Span(JobState.RUNNING, 9, 12),
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
+from enum import Enum, StrEnum
 from types import MappingProxyType
 
 from neaptide.core.traces.trace import Trace
@@ -32,17 +32,59 @@ class JobState(Enum):
         return self in (JobState.DONE, JobState.FAILED)
 
 
+# The states that may follow each state. The ledger moves jobs by this table.
 LEGAL: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
     {
         JobState.QUEUED: frozenset({JobState.READY, JobState.FAILED}),
         JobState.READY: frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.DONE, JobState.FAILED}),
         JobState.RUNNING: frozenset({JobState.READY, JobState.SUSPENDED, JobState.DONE, JobState.FAILED}),
-        # It goes back to where it was: a job may be suspended between iterations or inside one.
+        # A job is suspended between iterations or inside one, and resumes there.
         JobState.SUSPENDED: frozenset({JobState.READY, JobState.RUNNING, JobState.FAILED}),
         JobState.DONE: frozenset(),
         JobState.FAILED: frozenset(),
     }
 )
+
+
+class DisplayState(StrEnum):
+    """A job's state as people see it: that of the ledger, with what happens before a job arrives and beside it."""
+
+    STARTING = "starting"  # its process runs and has not connected
+    BUILDING = "building"  # its first iteration has not begun
+    TO_BE_MEASURED = "waiting to be measured"
+    MEASURED = "measured"  # its first iterations are being measured
+    QUEUED = "queued"
+    READY = "ready"
+    RUNNING = "running"
+    SUSPENDED = "suspended"  # by the policy
+    EVICTED = "evicted"  # suspended by the engine, which also restores it
+    STOPPED = "stopped"  # its process does not respond
+    DONE = "done"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in (DisplayState.DONE, DisplayState.FAILED)
+
+    @property
+    def word(self) -> str:
+        """The state in a word or two, for tables and figures."""
+        return _WORDS.get(self, self.value)
+
+
+_WORDS = {
+    DisplayState.BUILDING: "starting",
+    DisplayState.TO_BE_MEASURED: "to be measured",
+    DisplayState.MEASURED: "measuring",
+    DisplayState.READY: "waiting",
+}
+
+
+def display_state(known: JobState | DisplayState, *, evicted: bool = False, unresponsive: bool = False) -> DisplayState:
+    """How a job's state is shown: `known` is the ledger's, or what a job does before it arrives."""
+    if unresponsive:
+        return DisplayState.STOPPED
+    return DisplayState.EVICTED if evicted else DisplayState(known.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +98,6 @@ class Job:
     iterations: int | None = None  # None: until it is stopped
     priority: int = 0  # larger goes first
     deadline_seconds: float | None = None  # an inference job's SLO for one batch
-    state: JobState = JobState.QUEUED
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -65,9 +106,3 @@ class Job:
             raise ValueError(f"job {self.name}: iterations must be at least 1, not {self.iterations}")
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise ValueError(f"job {self.name}: the deadline must be positive, not {self.deadline_seconds}")
-
-    def moved_to(self, state: JobState) -> Job:
-        """The same job in another state; ValueError if it cannot go there from where it is."""
-        if state not in LEGAL[self.state]:
-            raise ValueError(f"job {self.name} cannot go from {self.state.value} to {state.value}")
-        return replace(self, state=state)

@@ -7,6 +7,7 @@ from collections import deque
 
 from msgspec.structs import replace
 
+from neaptide.core.control.job import DisplayState, display_state
 from neaptide.core.control.ledger import Ledger
 from neaptide.devices.board import Board, Progress
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason, Stage
@@ -14,6 +15,11 @@ from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol.messages import JobStatus, Status
 
 _REMEMBERED = 64  # jobs that ended
+_BEFORE = {
+    Stage.BUILDING: DisplayState.BUILDING,
+    Stage.WAITING: DisplayState.TO_BE_MEASURED,
+    Stage.MEASURED: DisplayState.MEASURED,
+}
 
 
 class StatusBuilder:
@@ -42,7 +48,7 @@ class StatusBuilder:
 
     def remember(self, resident: AttachedJob, failure: str | None) -> None:
         """Keep how a job stood when it ended."""
-        state = "done" if failure is None else "failed"
+        state = DisplayState.DONE if failure is None else DisplayState.FAILED
         last = self._of(resident)
         self._ended.append(replace(last, state=state, reason=failure or "", held_bytes=0, progress=0.0, stalled=False))
 
@@ -76,15 +82,10 @@ def status_of(resident: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int
     )
 
 
-def _state(resident: AttachedJob, ledger: Ledger) -> str:
-    if resident.unresponsive:
-        return "stopped"
-    if resident.away in (EvictionReason.DEADLOCK, EvictionReason.MEASURING, EvictionReason.NO_ROOM):
-        return "evicted"
-    if resident.stage is not Stage.ARRIVED:
-        return str(resident.stage.value)
-    state: str = ledger.account(resident.name).state.value
-    return state
+def _state(resident: AttachedJob, ledger: Ledger) -> DisplayState:
+    known = ledger.account(resident.name).state if resident.arrived else _BEFORE[resident.stage]
+    evicted = resident.away in (EvictionReason.DEADLOCK, EvictionReason.MEASURING, EvictionReason.NO_ROOM)
+    return display_state(known, evicted=evicted, unresponsive=resident.unresponsive)
 
 
 def _rate(resident: AttachedJob, now_ns: int) -> float:

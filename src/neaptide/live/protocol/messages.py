@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from neaptide.core.control.job import JobKind
+from neaptide.core.control.job import DisplayState, JobKind
 from neaptide.core.traces.trace import Phase
 
 VERSION = 2
@@ -143,7 +143,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     name: str
     pid: int
     kind: JobKind
-    state: str  # a JobState, or `waiting to be measured`, `measured`, `evicted`, `stopped`
+    state: DisplayState
     reason: str = ""  # why it failed
     priority: int
     iterations_done: int  # since it was measured

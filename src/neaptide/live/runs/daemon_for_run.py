@@ -77,7 +77,7 @@ def jobs_left(paths: RuntimePaths) -> int:
     except NoDaemonError:
         return 0
     assert isinstance(status, Status)
-    return sum(job.state not in ("done", "failed") for job in status.jobs)
+    return sum(not job.state.ended for job in status.jobs)
 
 
 def _start(paths: RuntimePaths, wanted: DaemonRequest) -> None:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
-
-
-class Doing(Enum):
-    """What a job does at one time."""
-
-    QUEUED = "queued"  # from its arrival to its admission
-    WAITING = "waiting"  # between two iterations
-    RUNNING = "running"
-    SUSPENDED = "suspended"  # its bytes are in host memory
+from neaptide.core.control.job import JobState
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time during which a job did one thing."""
+    """A time during which a job was in one state."""
 
-    doing: Doing
+    state: JobState
     start_ns: int
     end_ns: int
 
@@ -32,32 +23,32 @@ class Span:
 def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
     """The spans of every job in order, up to the end of the log."""
     found: dict[str, list[Span]] = {}
-    now: dict[str, tuple[Doing, int]] = {}
-    before: dict[str, Doing] = {}  # what a suspended job did before, and does again when it is resumed
+    now: dict[str, tuple[JobState, int]] = {}
+    before: dict[str, JobState] = {}  # the state to which a suspended job returns
 
-    def change(job: str, doing: Doing | None, at_ns: int) -> None:
+    def change(job: str, state: JobState | None, at_ns: int) -> None:
         was = now.pop(job, None)
         if was is not None and at_ns > was[1]:
             found.setdefault(job, []).append(Span(was[0], was[1], at_ns))
-        if doing is not None:
-            now[job] = (doing, at_ns)
+        if state is not None:
+            now[job] = (state, at_ns)
 
     for entry in entries:
         if isinstance(entry, Refused):
             continue
         match entry.action if isinstance(entry, Decided) else entry:
             case ev.JobArrived(job=job):
-                change(job, Doing.QUEUED, entry.at_ns)
+                change(job, JobState.QUEUED, entry.at_ns)
             case act.Admit(job=job) | ev.IterationEnded(job=job):
-                change(job, Doing.WAITING, entry.at_ns)
+                change(job, JobState.READY, entry.at_ns)
             case act.Start(job=job):
-                change(job, Doing.RUNNING, entry.at_ns)
+                change(job, JobState.RUNNING, entry.at_ns)
             case ev.JobSuspended(job=job) | ev.JobEvicted(job=job):
-                if job in now and now[job][0] is not Doing.SUSPENDED:
+                if job in now and now[job][0] is not JobState.SUSPENDED:
                     before[job] = now[job][0]
-                change(job, Doing.SUSPENDED, entry.at_ns)
+                change(job, JobState.SUSPENDED, entry.at_ns)
             case ev.JobResumed(job=job):
-                change(job, before.get(job, Doing.WAITING), entry.at_ns)
+                change(job, before.get(job, JobState.READY), entry.at_ns)
             case ev.JobEnded(job=job) | ev.JobFailed(job=job):
                 change(job, None, entry.at_ns)
     for job in list(now):
@@ -65,9 +56,9 @@ def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
     return found
 
 
-def total_ns(spans: Sequence[Span]) -> Mapping[Doing, int]:
-    """How long the job did each thing."""
-    sums = dict.fromkeys(Doing, 0)
+def total_ns(spans: Sequence[Span]) -> Mapping[JobState, int]:
+    """How long the job was in each state, from its arrival to its end."""
+    sums = dict.fromkeys((state for state in JobState if not state.ended), 0)
     for span in spans:
-        sums[span.doing] += span.end_ns - span.start_ns
+        sums[span.state] += span.end_ns - span.start_ns
     return sums

@@ -7,12 +7,13 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+from neaptide.core.control.job import JobState
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import LIMIT, colour_of
 from neaptide.reporting.figures.windows import Window, budget_over_time, close_up
 from neaptide.reporting.formats import format_rate
-from neaptide.reporting.logs.activity import Doing, Span, spans_of, total_ns
+from neaptide.reporting.logs.activity import Span, spans_of, total_ns
 from neaptide.reporting.logs.comparison import remarks, shown_columns
 from neaptide.reporting.logs.event_words import notable_entries
 from neaptide.reporting.logs.live_run import LiveRun
@@ -139,9 +140,9 @@ def _waiting(run: LiveRun, spans: Mapping[str, Sequence[Span]], names: Sequence[
     for record in run.row.metrics.jobs:
         sums = total_ns(spans.get(record.job.name, []))
         whole = sum(sums.values()) or 1
-        bar = _bar(colour_of(names.index(record.job.name)), sums[Doing.RUNNING] / whole)
-        cells = [format_seconds(sums[doing] / 1e9) for doing in (Doing.QUEUED, Doing.WAITING, Doing.SUSPENDED)]
-        waited = 1 - sums[Doing.RUNNING] / whole
+        bar = _bar(colour_of(names.index(record.job.name)), sums[JobState.RUNNING] / whole)
+        cells = [format_seconds(sums[state] / 1e9) for state in (JobState.QUEUED, JobState.READY, JobState.SUSPENDED)]
+        waited = 1 - sums[JobState.RUNNING] / whole
         lines.append([_job_name(record.job.name, names), *cells, str(record.stalls), f"{waited:.0%}", bar])
     head = ["job", "queued", "between iterations", "in host memory", "stalls", "of its time", "inside iterations"]
     return _table(head, lines)

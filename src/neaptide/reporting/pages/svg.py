@@ -11,19 +11,20 @@ from html import escape
 import numpy as np
 
 from neaptide.core.control.events import JobArrived
+from neaptide.core.control.job import JobState, display_state
 from neaptide.core.traces.columns import Integers
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.figures.axes import Axis, byte_axis, time_axis
 from neaptide.reporting.figures.colours import LIMIT, colour_of
 from neaptide.reporting.figures.windows import Window, budget_over_time, level_at, sample
-from neaptide.reporting.logs.activity import Doing, Span
+from neaptide.reporting.logs.activity import Span
 from neaptide.reporting.logs.live_run import LiveRun
 
 _WIDTH, _HEIGHT = 960, 230  # of the plot with its margins, in SVG units
 _LEFT, _RIGHT, _TOP, _FOOT = 52, 8, 12, 34
 _STEPS = 850  # about one per unit of width
 _LANE, _LANE_GAP = 12, 4
-_SHADE = {Doing.RUNNING: "1", Doing.WAITING: "0.22", Doing.QUEUED: "0.22", Doing.SUSPENDED: "0.45"}
+_SHADE = {JobState.RUNNING: "1", JobState.READY: "0.22", JobState.QUEUED: "0.22", JobState.SUSPENDED: "0.45"}
 
 
 def memory_svg(run: LiveRun, names: Sequence[str], window: Window, top_bytes: float, label: str) -> str:
@@ -57,11 +58,11 @@ def lanes_svg(spans: Mapping[str, Sequence[Span]], names: Sequence[str], window:
             start_ns, end_ns = max(span.start_ns, window.start_ns), min(span.end_ns, window.end_ns)
             if end_ns <= start_ns:
                 continue
-            lasted = f"{span.doing.value}, {format_seconds((span.end_ns - span.start_ns) / 1e9)}"
+            lasted = f"{display_state(span.state).word}, {format_seconds((span.end_ns - span.start_ns) / 1e9)}"
             left, right = _x(np.array([start_ns, end_ns], dtype=np.int64), window)
             parts.append(
                 f'<rect x="{left:.2f}" y="{top}" width="{max(right - left - 0.6, 0.4):.2f}" height="{_LANE}" '
-                f'fill="{colour_of(index)}" opacity="{_SHADE[span.doing]}">'
+                f'fill="{colour_of(index)}" opacity="{_SHADE[span.state]}">'
                 f"<title>{escape(name)}: {lasted}</title></rect>"
             )
     return _drawing(parts, max(1, len(present)) * (_LANE + _LANE_GAP), label)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from neaptide.core.control.job import DisplayState
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.formats import format_duration, format_rate
-from neaptide.reporting.terminal.live_table import ENDED
 
 _EVERY_SECONDS = 10.0
-_NOTABLE = ("queued", "stopped")
-_OFF = ("suspended", "evicted")  # may alternate with every iteration, so only the first time gets a line
+_NOTABLE = (DisplayState.QUEUED, DisplayState.STOPPED)
+# A job may leave the device at every iteration, so only the first time gets a line.
+_OFF = (DisplayState.SUSPENDED, DisplayState.EVICTED)
 
 
 class LiveLines:
@@ -33,7 +34,7 @@ class LiveLines:
             if job.state in _OFF and job.name not in self._were_off:
                 self._were_off.add(job.name)
                 yield _stamped(status, f"{job.name}: {job.state} for the first time")
-        there = [job for job in status.jobs if job.state not in ENDED and job.solo_seconds]
+        there = [job for job in status.jobs if not job.state.ended and job.solo_seconds]
         if self._next_seconds is None:
             self._next_seconds = status.uptime_seconds + self._every_seconds
         elif there and status.uptime_seconds >= self._next_seconds:
@@ -43,15 +44,15 @@ class LiveLines:
 
 def _milestone(job: JobStatus, said: str) -> str:
     """What the job has reached. Starting or ending an iteration is not a milestone."""
-    if job.state == "failed":
+    if job.state is DisplayState.FAILED:
         return f"failed: {job.reason}" if job.reason else "failed"
-    if job.state == "done":
+    if job.state is DisplayState.DONE:
         return f"done, {job.iterations_done:,} iterations, peak {format_bytes(job.peak_bytes)}"
     if not job.solo_seconds:
-        return "is measured" if job.state == "measured" else job.state
+        return "is measured" if job.state is DisplayState.MEASURED else job.state
     known = f"needs {format_bytes(job.needs_bytes)}, {format_seconds(job.solo_seconds)} an iteration alone"
     if job.state in _NOTABLE:
-        return f"{job.state}; {known}" if job.state == "queued" else job.state
+        return f"{job.state}; {known}" if job.state is DisplayState.QUEUED else job.state
     return known if said != "runs again" and not said.startswith(_NOTABLE) else "runs again"
 
 

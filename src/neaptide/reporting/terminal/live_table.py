@@ -8,32 +8,26 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from neaptide.core.control.job import DisplayState
 from neaptide.core.units import format_bytes
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate, printable
 
 _STYLES = {
-    "running": "green",
-    "ready": "",
-    "queued": "yellow",
-    "suspended": "yellow",
-    "evicted": "yellow",
-    "stopped": "yellow",
-    "measured": "cyan",
-    "waiting to be measured": "cyan",
-    "starting": "cyan",
-    "building": "cyan",
-    "done": "dim",
-    "failed": "bold red",
+    DisplayState.RUNNING: "green",
+    DisplayState.READY: "",
+    DisplayState.QUEUED: "yellow",
+    DisplayState.SUSPENDED: "yellow",
+    DisplayState.EVICTED: "yellow",
+    DisplayState.STOPPED: "yellow",
+    DisplayState.MEASURED: "cyan",
+    DisplayState.TO_BE_MEASURED: "cyan",
+    DisplayState.STARTING: "cyan",
+    DisplayState.BUILDING: "cyan",
+    DisplayState.DONE: "dim",
+    DisplayState.FAILED: "bold red",
 }
-_SHORT = {
-    "building": "starting",
-    "waiting to be measured": "to be measured",
-    "measured": "measuring",
-    "ready": "waiting",
-}
-ENDED = ("done", "failed")
 _NARROW = 96  # below this width the bars of progress are left out
 _BAR = 14
 
@@ -60,7 +54,7 @@ class LiveTable:
 
 
 def _headline(status: Status) -> Text:
-    there = [job for job in status.jobs if job.state not in ENDED]
+    there = [job for job in status.jobs if not job.state.ended]
     alone = sum(_against_alone(job) or 0.0 for job in there)
     words = Text.assemble((status.policy, "bold"), f"  {format_duration(status.uptime_seconds)}")
     if alone:
@@ -75,7 +69,7 @@ def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
     cells = max(10, min(60, width - len(words) - len(most) - 2))
     bar, filled, held_bytes = Text("["), 0, 0
     for index, job in enumerate(status.jobs):
-        held_bytes += 0 if job.state in ENDED else job.held_bytes
+        held_bytes += 0 if job.state.ended else job.held_bytes
         until = min(cells, round(cells * held_bytes / max(status.budget_bytes, 1)))
         bar.append(("#=+*%@"[index % 6] if ascii_only else "█") * (until - filled), colour_of(index))
         filled = until
@@ -99,12 +93,12 @@ def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, a
     for index, job in enumerate(jobs):
         table.add_row(Text(printable(job.name), colour_of(index)), *_cells(job, 0 if narrow else _BAR, ascii_only))
     for name in starting:
-        table.add_row(Text(printable(name), "dim"), Text("starting", _STYLES["starting"]))
+        table.add_row(Text(printable(name), "dim"), Text("starting", _STYLES[DisplayState.STARTING]))
     return table
 
 
 def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
-    ended = job.state in ENDED
+    ended = job.state.ended
     alone = _against_alone(job)
     return [
         state_of(job),
@@ -119,13 +113,13 @@ def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
 
 def state_of(job: JobStatus) -> Text:
     """A job's state in a word or two; unusual states are coloured."""
-    if job.stalled and job.state == "running":
+    if job.stalled and job.state is DisplayState.RUNNING:
         return Text("no memory", "yellow")
-    return Text(_SHORT.get(job.state, job.state), _STYLES.get(job.state, ""))
+    return Text(job.state.word, _STYLES[job.state])
 
 
 def _against_alone(job: JobStatus) -> float | None:
-    if job.state in ENDED or not job.solo_seconds or not job.iterations_per_second:
+    if job.state.ended or not job.solo_seconds or not job.iterations_per_second:
         return None
     return job.iterations_per_second * job.solo_seconds
 

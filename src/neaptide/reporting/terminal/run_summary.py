@@ -5,11 +5,12 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from neaptide.core.control.job import JobState
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate
-from neaptide.reporting.logs.activity import Doing, spans_of, total_ns
+from neaptide.reporting.logs.activity import spans_of, total_ns
 from neaptide.reporting.logs.live_run import LiveRun
 
 
@@ -27,7 +28,7 @@ def summary_table(run: LiveRun) -> Table:
         record = records.get(result.name)
         if record is not None and record.present_ns:
             sums = total_ns(spans.get(result.name, ()))
-            waited_ns = sum(sums.values()) - sums[Doing.RUNNING]
+            waited_ns = sum(sums.values()) - sums[JobState.RUNNING]
             cells += [
                 Text(f"{record.iterations:,}"),
                 Text(format_rate(record.iterations * 1e9 / record.present_ns)),
