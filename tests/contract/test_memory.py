@@ -33,7 +33,7 @@ def test_memory_that_an_older_iteration_needs_to_end_is_kept_for_it(engine: Engi
     assert not facts.events(JobEvicted)
 
 
-@engines(pending=("soft",), simulator="a trace says bytes; what a device leases for them is seen on the device")
+@engines(simulator="a trace says bytes; what a device leases for them is seen on the device")
 def test_jobs_are_admitted_together_if_their_leases_fit_not_their_bytes(engine: Engine) -> None:
     # 1.5 + 1.5 + 5 leases of bytes are 8, but each persistent part takes two leases.
     tides = [Tide(name=name, persistent=1.5, steps=(Step(5),), iterations=2) for name in "ab"]

@@ -19,6 +19,7 @@ from neaptide.core.control.job import Job, JobKind, JobState
 from neaptide.core.control.view import View
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.work import requests_served, work_ns
+from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes
@@ -44,11 +45,11 @@ class Ledger:
     def knows(self, job: str) -> bool:
         return job in self._accounts
 
-    def add(self, job: Job) -> Account:
+    def add(self, job: Job, overhead: LeaseOverhead | None = None) -> Account:
         """Open an account for a job whose JobArrived comes next. A job that has ended may have had its name."""
         if job.name in self._present:
             raise ValueError(f"there is a job called {job.name} already; give this one another name")
-        return self._open(job, Profile.of)
+        return self._open(job, lambda trace: Profile.of(trace, Leases.of(trace, overhead)))
 
     def forget(self, job: str) -> None:
         """Close the account of a job that has ended."""

@@ -65,6 +65,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="jo
     pid: int
     priority: int = 0
     trace: str = ""  # the file in which its trace is kept, beside the log
+    lease_overhead: tuple[int, int, int] = (0, 0, 0)  # bytes that it leased beyond those that its tensors needed
 
 
 class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):

@@ -45,8 +45,10 @@ class Leases:
         overhead = overhead or LeaseOverhead()
         needed = held_ahead(trace.held_bytes, DEFAULT_IN_FLIGHT)
         most_bytes = min(overhead.most_bytes, round(_MOST_OVERHEAD * trace.peak_bytes))
+        peak_bytes = min(overhead.peak_bytes, most_bytes)
         levels = needed + most_bytes
-        levels[: int(np.argmax(needed)) + 1] += min(overhead.peak_bytes, most_bytes) - most_bytes
+        levels[: int(np.argmax(needed)) + 1] += peak_bytes - most_bytes
+        levels = np.minimum(levels, needed.max(initial=0) + peak_bytes)  # more was never leased
         return cls(trace.persistent_bytes + min(overhead.at_rest_bytes, most_bytes), levels)
 
     @property

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import astuple, dataclass
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Controller
 from neaptide.core.control.job import Job, JobState
 from neaptide.core.control.log_format import Joined, Line, facts_of_job
+from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import decode
 from neaptide.core.units import format_bytes
@@ -21,6 +23,15 @@ from neaptide.live.protocol.paths import RuntimePaths
 
 class RefusedError(ValueError):
     """The job cannot be taken; one clear line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What is known of a job's iteration."""
+
+    trace: Trace
+    encoded: bytes  # the same
+    overhead: LeaseOverhead
 
 
 class Registration:
@@ -59,7 +70,8 @@ class Registration:
         self._engine.add(resident)
         answer(say.Welcome(measure=trace is None))
         if trace is not None:
-            self._arrive(resident, trace, hello.trace or b"", hello.iterations, budget_bytes)
+            measured = _Measured(trace, hello.trace or b"", LeaseOverhead(*hello.lease_overhead))
+            self._arrive(resident, measured, hello.iterations, budget_bytes)
         elif hello.ready:
             self._measuring.ready(resident)
         return resident
@@ -69,21 +81,20 @@ class Registration:
         if resident.arrived:
             raise say.ProtocolError("the job was measured already")
         left = None if resident.hello.iterations is None else resident.hello.iterations - message.measured
-        self._arrive(resident, decode(message.trace), message.trace, left, budget_bytes)
+        measured = _Measured(decode(message.trace), message.trace, LeaseOverhead(*message.lease_overhead))
+        self._arrive(resident, measured, left, budget_bytes)
 
-    def _arrive(
-        self, resident: AttachedJob, trace: Trace, data: bytes, iterations: int | None, budget_bytes: int
-    ) -> None:
+    def _arrive(self, resident: AttachedJob, measured: _Measured, iterations: int | None, budget_bytes: int) -> None:
         hello = resident.hello
         job = Job(
             name=resident.name,
-            trace=trace,
+            trace=measured.trace,
             kind=hello.kind,
             iterations=iterations if iterations is not None and iterations > 0 else None,
             priority=hello.priority,
             deadline_seconds=hello.deadline_seconds,
         )
-        account = self._controller.ledger.add(job)
+        account = self._controller.ledger.add(job, measured.overhead)
         if account.profile.peak_bytes > budget_bytes:
             self._controller.ledger.forget(job.name)
             raise RefusedError(
@@ -93,7 +104,7 @@ class Registration:
         resident.becomes(job, account.profile)
         resident.stage = Stage.ARRIVED
         resident.arrived_ns = self._engine.now_ns
-        self._write_down(resident, job, data)
+        self._write_down(resident, job, measured)
         self._engine.crowd_changed()
         self._engine.post(ev.JobArrived(resident.arrived_ns, job.name))
         self._controller.run()
@@ -129,16 +140,21 @@ class Registration:
             name = f"{wanted}-{number}"
         return name
 
-    def _write_down(self, resident: AttachedJob, job: Job, data: bytes) -> None:
+    def _write_down(self, resident: AttachedJob, job: Job, measured: _Measured) -> None:
         assert resident.profile is not None
         path = self._paths.traces / f"{_file_name(job.name)}.trace"
         with suppress(OSError):  # it is for reading afterwards, and the disk may be full
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
+            path.write_bytes(measured.encoded)
         facts = facts_of_job(job, resident.profile)
         assert resident.arrived_ns is not None
         joined = Joined(
-            at_ns=resident.arrived_ns, facts=facts, pid=resident.hello.pid, priority=job.priority, trace=path.name
+            at_ns=resident.arrived_ns,
+            facts=facts,
+            pid=resident.hello.pid,
+            priority=job.priority,
+            trace=path.name,
+            lease_overhead=astuple(measured.overhead),
         )
         self.joined[job.name] = joined
         self._note(joined)

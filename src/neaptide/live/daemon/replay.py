@@ -13,6 +13,7 @@ from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job
 from neaptide.core.control.log_format import Header, Joined, decode_line
 from neaptide.core.control.policy import Need, Policy
+from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace_format import decode
 
 
@@ -78,7 +79,7 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
     differences = []
     for moment in _moments(lines):
         for joined in moment.joined:
-            controller.ledger.add(_job(joined, traces))
+            controller.ledger.add(_job(joined, traces), LeaseOverhead(*joined.lease_overhead))
         engine.seen = moment.handled.seen
         answers.clear()
         controller.handle(moment.handled.event)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.leases import LeaseOverhead, Leases
@@ -41,6 +42,7 @@ from neaptide.live.protocol.messages import (
 )
 
 _REASON_LETTERS = 4096
+_LAST_MEASURED = 4  # measured iterations that run as later ones do
 _FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
 # The device writes an iteration's duration over this value, which msgpack encodes in the last eight bytes.
 _DURATION_NS = 2**62
@@ -73,6 +75,8 @@ class Client:
         self._new_measurer = new_measurer
         self._measurer: Measurer | None = new_measurer()
         self._trace: bytes | None = None
+        self._overhead = LeaseOverhead()
+        self._gaps_at_rest: deque[int] = deque(maxlen=_LAST_MEASURED)  # bytes leased and not needed at iteration starts
         self._measured_iterations = 0
         self._growth: Growth | None = None  # from when it was measured
         self._sizes = Sizes()
@@ -106,6 +110,8 @@ class Client:
     def begin(self, serving: bool, trained: bool) -> None:
         if self._measurer is not None:
             self._sizes.measured(self._agent.take_recent()[1])
+            memory = self._agent.memory()
+            self._gaps_at_rest.append(memory.held_bytes - memory.needed_bytes)
             measured = self._measurer.begin(serving, trained, lambda: self.settings.name)
             if measured is None:
                 return
@@ -150,8 +156,13 @@ class Client:
     def _expect(self, measured: Measured) -> None:
         """Have the board keep room for what an iteration will hold."""
         memory, trace = self._agent.memory(), measured.trace
-        overhead = LeaseOverhead(memory.held_peak_bytes - memory.needed_peak_bytes, memory.spare_peak_bytes)
-        self._growth = Growth(Leases.of(trace, overhead), measured.op_of_kernel, trace.peak_bytes)
+        self._overhead = LeaseOverhead(
+            peak_bytes=max(memory.held_peak_bytes - memory.needed_peak_bytes, 0),
+            most_bytes=memory.spare_peak_bytes,
+            # The device may not have passed the iteration before, and holds more then: the least is true.
+            at_rest_bytes=max(min(self._gaps_at_rest), 0),
+        )
+        self._growth = Growth(Leases.of(trace, self._overhead), measured.op_of_kernel, trace.peak_bytes)
         self._agent.expect(self._growth.levels)
 
     # --- the daemon
@@ -171,6 +182,7 @@ class Client:
             ended=ended,
             resumed=trace is not None,
             trace=trace,
+            lease_overhead=astuple(self._overhead),
         )
 
     def handle(self, message: FromDaemon) -> None:
@@ -183,7 +195,7 @@ class Client:
                 with self._sending:
                     self._turn = True
                     if self._trace is not None:
-                        self._send(Profiled(self._trace, self._measured_iterations))
+                        self._send(self._profiled(self._trace))
                         self._send_growth()
                 self._release()
             case JobRefused(reason=reason):
@@ -202,12 +214,15 @@ class Client:
         with self._sending:
             self._trace, self._measured_iterations = trace, iterations
             if self._turn:
-                self._send(Profiled(trace, iterations))
+                self._send(self._profiled(trace))
+
+    def _profiled(self, trace: bytes) -> Profiled:
+        return Profiled(trace, self._measured_iterations, astuple(self._overhead))
 
     def _send_growth(self) -> None:
         """Tell the daemon, which has only the trace."""
         if self._growth is not None and self._growth.grown:
-            self._send(Grew(self._growth.peak_bytes))
+            self._send(Grew(self._growth.leases.peak_bytes))
 
     def _send(self, message: Message) -> None:
         """Send now, if there is a daemon. A small message that it has no room for ends the connection."""

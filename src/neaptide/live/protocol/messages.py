@@ -21,7 +21,11 @@ VERSION = 2
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
 Reason = Annotated[str, msgspec.Meta(max_length=4096)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Duration = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+LeaseOverheadBytes = tuple[Bytes, Bytes, Bytes]  # the fields of core.traces.leases.LeaseOverhead
 
 
 class ProtocolError(ValueError):
@@ -50,6 +54,7 @@ class Hello(Message, frozen=True, kw_only=True):
     ready: bool = True  # its first iteration is about to begin; otherwise it sends Ready then
     resumed: bool = False  # an earlier daemon measured it
     trace: bytes | None = None  # of a resumed job: the trace from that measurement
+    lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # of a resumed job, as in Profiled
 
 
 class Ready(Message, frozen=True):
@@ -61,6 +66,7 @@ class Profiled(Message, frozen=True):
 
     trace: bytes
     measured: Count = 0  # iterations done while it was measured; the board counted none of them
+    lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # bytes that it leased beyond those that its tensors needed
 
 
 class RequestArrived(Message, frozen=True):
@@ -84,7 +90,7 @@ class IterationEnded(Message, frozen=True):
 class Grew(Message, frozen=True):
     """An iteration needed more memory than was measured and than any iteration before it."""
 
-    peak_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)]
+    peak_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)]  # leased, as is expected of such iterations from now on
 
 
 class Failed(Message, frozen=True):
@@ -153,7 +159,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     progress: float  # of the running iteration, 0..1
     held_bytes: int
     peak_bytes: int  # the most that it was seen to hold
-    needs_bytes: int  # persistent and ephemeral, as measured; 0 before
+    needs_bytes: int  # persistent and ephemeral leases, as measured; 0 before
     persistent_bytes: int
     waiting_seconds: float  # since it was measured, the time without a running iteration or waiting for memory
     stalled: bool
