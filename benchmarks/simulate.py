@@ -122,7 +122,7 @@ def _policies() -> list[Policy]:
 
 
 def _hundred_jobs() -> Iterator[Figure]:
-    """The jobs of the Salus trace. An iteration has 1,500 ops and takes 0.2 s; a duration is so many of them."""
+    """The jobs of the Salus trace. An iteration has 1,500 ops and takes 0.2 s; the duration sets their number."""
     wanted = salus_jobs(seed=0)
     kinds = {
         batch: tide(1500, SECONDS, (50 + batch) * MIB, (1000 + 40 * batch) * MIB, 0.6)

@@ -1,4 +1,4 @@
-"""What the word after `neaptide profile` names: a model, a script or a trace; told apart without torch."""
+"""The target of a command: a model, a script or a trace; and the words that belong to the script. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Target = Literal["model", "script", "trace"]
 
 
 def kind_of(target: str) -> Target:
-    """What `target` names; ValueError if it is written as a path and nothing usable is there.
+    """Whether `target` is a model, a script or a trace; ValueError if it is a path to neither of the last two.
 
-    A plain word is always a model, so that a file of that name does not change what a command means.
+    A plain word is always a model, so that a file of that name does not change the meaning of a command.
     """
     if "/" not in target and "." not in target:
         return "model"
-    from neaptide.core.traces.trace_format import MAGIC  # brings NumPy with it, which `--help` can do without
+    from neaptide.core.traces.trace_format import MAGIC  # imports NumPy, which `--help` does not need
 
     path = Path(target)
     if path.is_dir():
@@ -36,7 +36,7 @@ def kind_of(target: str) -> Target:
 
 
 def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
-    """Put `--` behind the target if that is a script, so that all that follows is the script's own."""
+    """Put `--` after the target if it is a script, so that all words after it belong to the script."""
     with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
     at = _first_plain(tokens, with_value)
     if at is None or not _is_script(tokens[at]):
@@ -45,7 +45,7 @@ def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> l
 
 
 def end_options_at_program(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
-    """Put `--` before the first word that is neither an option nor a file of jobs: the rest is the program's."""
+    """Put `--` before the first word that is neither an option nor a file of jobs; the rest belongs to the program."""
     with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
     at = _first_plain(tokens, with_value)
     if at is None or tokens[at].endswith(".toml"):
@@ -54,7 +54,7 @@ def end_options_at_program(tokens: Sequence[str], known: ArgumentCollection) -> 
 
 
 def _first_plain(tokens: Sequence[str], with_value: Iterable[str]) -> int | None:
-    """The position of the first token that is neither an option nor an option's value; None also after a `--`."""
+    """The position of the first token that is neither an option nor an option's value; None if `--` comes first."""
     position = 0
     while position < len(tokens):
         token = tokens[position]
@@ -70,4 +70,4 @@ def _is_script(target: str) -> bool:
     try:
         return kind_of(target) == "script"
     except (ValueError, OSError):
-        return False  # the command itself will say what is wrong
+        return False  # the command itself reports the error

@@ -24,8 +24,8 @@ from neaptide.cli.target import end_options_at_program
         (["run", "jobs.toml", "--policy", "zcio"], "no policy is called 'zcio'; did you mean zico?"),
         (["run", "jobs.toml", "--budget", "much"], "'much' is not an amount of memory; write it like 2GiB or 500MB"),
         (["top"], "no daemon runs in"),
-        (["report"], "name the folders of one or more runs; neaptide run says which it wrote"),
-        (["report", "."], ". is not the folder of a run; neaptide run says which it wrote"),
+        (["report"], "name the folders of one or more runs; neaptide run prints the folder that it writes"),
+        (["report", "."], ". is not the folder of a run; neaptide run prints the folder that it writes"),
     ],
 )
 def test_a_wrong_command_line_of_run_top_or_report_is_one_line(

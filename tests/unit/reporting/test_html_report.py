@@ -170,7 +170,7 @@ def test_runs_are_compared_against_temporal_with_equal_work_per_iteration(tmp_pa
 
 def test_a_folder_with_other_files_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not empty and not of an earlier run; name another folder"):
+    with pytest.raises(ValueError, match="is not empty and has no earlier run; name another folder"):
         prepare_folder(tmp_path)
     with pytest.raises(ValueError, match="is a file; name a folder for the run"):
         prepare_folder(tmp_path / "thesis.txt")
@@ -185,7 +185,7 @@ def test_a_run_replaces_an_earlier_run_in_the_same_folder(tmp_path: Path) -> Non
     (folder / "a.log").write_text("old")
     prepare_folder(folder)
     assert [path.name for path in folder.iterdir()] == [RUN]
-    with pytest.raises(ValueError, match="the run was not kept whole"):
+    with pytest.raises(ValueError, match="the run was not saved completely"):
         read_run(folder)
     assert not (folder / EVENTS).exists()
 

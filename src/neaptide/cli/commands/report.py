@@ -14,7 +14,7 @@ def report(
 ) -> int:
     """Compare runs of the same jobs."""
     if not folders:
-        raise ValueError("name the folders of one or more runs; neaptide run says which it wrote")
+        raise ValueError("name the folders of one or more runs; neaptide run prints the folder that it writes")
     from neaptide.cli import console
     from neaptide.core.units import format_bytes
     from neaptide.reporting.logs.live_run import compared

@@ -1,4 +1,4 @@
-"""A run of real processes, as tables and reports show it."""
+"""A live run with its metrics and its memory over time, for tables and reports."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ REFERENCE = "temporal"
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """One policy's run."""
+    """The run of one policy."""
 
     name: str
     row: Row
     budget_bytes: int
     entries: tuple[Entry, ...]
-    memory: Mapping[str, MemorySeries]  # per job, as it was seen now and then
+    memory: Mapping[str, MemorySeries]  # per job, as the daemon logged it
     total: MemorySeries
     end_ns: int
     results: tuple[JobResult, ...] = ()
 
     @property
     def first_ns(self) -> int:
-        """When the device was first used; before that, processes start."""
+        """When the device was first used. Before that, processes start."""
         used = self.total.held_bytes.nonzero()[0]
         return int(self.total.at_ns[used[0]]) if used.size else 0
 
     @property
     def apart(self) -> list[str]:
-        """Jobs whose processes ended without one iteration under the daemon."""
+        """The jobs whose processes ended without an iteration under the daemon."""
         shared = {record.job.name for record in self.row.metrics.jobs if record.iterations}
         return [each.name for each in self.results if each.name not in shared and not each.asked_to_end]
 
 
 def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})) -> LiveRun:
-    """The metrics and the memory of a run; its throughput is against its own.
+    """The metrics and the memory of a run, not yet compared with another run.
 
-    `alone_ns` are iteration times of jobs that are known better than from this run.
+    `alone_ns` has iteration times of jobs that are more exact than those of this run.
     """
     header, entries, memory = saved.logged.header, saved.logged.entries, saved.logged.memory
     known = [msgspec.structs.replace(job, solo_ns=alone_ns.get(job.name, job.solo_ns)) for job in header.jobs]
@@ -72,9 +72,9 @@ def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})
 
 
 def compared(saved: Sequence[SavedRun]) -> list[LiveRun]:
-    """Runs of the same jobs, with their throughput against temporal's, or against the first's where that did not run.
+    """Runs of the same jobs, with their throughput relative to the run of temporal, or else to the first run.
 
-    A job's work is the same in all of them: its iteration counts as the least time that was measured for it alone.
+    A job's iteration is the same work in all runs: the least time that was measured for it alone.
     """
     alone_ns: dict[str, int] = {}
     for job in (job for each in saved for job in each.logged.header.jobs):
@@ -86,7 +86,7 @@ def compared(saved: Sequence[SavedRun]) -> list[LiveRun]:
 
 
 def _facts(jobs: Sequence[JobFacts], entries: Sequence[Entry]) -> list[JobFacts]:
-    """The jobs; of one that ended by itself without having said how long it is, one knows it now."""
+    """The facts of the jobs. A job that ended without announcing its iterations has those that it did."""
     done: dict[str, int] = {}
     ended: set[str] = set()
     for entry in entries:
@@ -103,7 +103,7 @@ def _facts(jobs: Sequence[JobFacts], entries: Sequence[Entry]) -> list[JobFacts]
 
 
 def _series(memory: Sequence[HeldMemory], job: str | None) -> MemorySeries:
-    """The bytes that a job held over time; without a job, those of all together."""
+    """The bytes that a job held over time; without a job, the bytes of all jobs together."""
     at_ns = np.array([held.at_ns for held in memory], dtype=np.int64)
     levels = [held.total_bytes if job is None else held.held_bytes.get(job, 0) for held in memory]
     return MemorySeries(at_ns, np.array(levels, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""The folder that a run leaves: the daemon's log, how each job ended, and the report."""
+"""The folder of a live run: the daemon's log, the traces, how each job ended, and the report."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedRun(msgspec.Struct, frozen=True):
-    """A run as its folder has it. Times in the log are from the start of the run."""
+    """A run as its folder has it. Times in its log count from the start of the run."""
 
     file: RunFile
     logged: LoggedRun
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder; one with an earlier run is emptied of it, any other that is not empty is refused."""
+    """Make the folder, and delete an earlier run in it; ValueError if the folder has other files."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; name a folder for the run")
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / RUN).is_file():
-            raise ValueError(f"{folder} is not empty and not of an earlier run; name another folder")
+            raise ValueError(f"{folder} is not empty and has no earlier run; name another folder")
         for path in (*folder.glob("*.log"), *(folder / name for name in (RUN, EVENTS, REPORT))):
             path.unlink(missing_ok=True)
         shutil.rmtree(folder / TRACES, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN).write_text("{}\n")  # so that a run that is cut off can be run again
+    (folder / RUN).write_text("{}\n")  # marks the folder as a run's even if the run is cut off
 
 
 def next_folder(parent: Path, name: str) -> Path:
-    """The first of name-1, name-2, ... that does not exist."""
+    """The first of the folders name-1, name-2, ... that does not exist."""
     number = 1
     while (parent / f"{name}-{number}").exists():
         number += 1
@@ -61,7 +61,7 @@ def next_folder(parent: Path, name: str) -> Path:
 
 
 def save_run(folder: Path, name: str, record: RunRecord, daemon: RuntimePaths) -> SavedRun:
-    """Keep a run: the daemon's log as it is, and the jobs' traces, so that `neaptide replay` can replay the run."""
+    """Save a run: the daemon's log unchanged, and the jobs' traces, so that `neaptide replay` can replay the run."""
     lines = _last_run(daemon.events) or [encode_line(_header(record)) + b"\n"]
     logged = parse_runs(lines, str(daemon.events))[-1]
     (folder / EVENTS).write_bytes(b"".join(lines))
@@ -81,14 +81,14 @@ def save_run(folder: Path, name: str, record: RunRecord, daemon: RuntimePaths) -
 
 
 def read_run(folder: Path) -> SavedRun:
-    """Read a run back; ValueError when the folder has none."""
+    """Read a run; ValueError if the folder has none."""
     if not (folder / RUN).is_file():
-        raise ValueError(f"{folder} is not the folder of a run; neaptide run says which it wrote")
+        raise ValueError(f"{folder} is not the folder of a run; neaptide run prints the folder that it writes")
     try:
         file = msgspec.json.decode((folder / RUN).read_bytes(), type=RunFile)
         return _saved(file, read_runs(folder / EVENTS)[-1])
     except (msgspec.MsgspecError, ValueError, OSError, IndexError) as error:
-        raise ValueError(f"{folder}: the run was not kept whole: {error}") from None
+        raise ValueError(f"{folder}: the run was not saved completely: {error}") from None
 
 
 def _saved(file: RunFile, logged: LoggedRun) -> SavedRun:
@@ -117,7 +117,7 @@ def _header(record: RunRecord) -> Header:
 
 
 def _since(logged: LoggedRun, began_ns: int, names: Sequence[str]) -> LoggedRun:
-    """What concerns these jobs, with times from the start of the run."""
+    """The part of the log that concerns these jobs, with times from the start of the run."""
     known = {job.name for job in logged.header.jobs if job.name in names}
     entries = tuple(
         _earlier(entry, began_ns)
@@ -133,7 +133,7 @@ def _since(logged: LoggedRun, began_ns: int, names: Sequence[str]) -> LoggedRun:
 
 
 def _memory_since(memory: Sequence[HeldMemory], began_ns: int) -> tuple[HeldMemory, ...]:
-    """The bytes held from the start of the run on, beginning with those that were held then."""
+    """The bytes held from the start of the run on, beginning with the bytes held at the start."""
     first = max(bisect_right(memory, began_ns, key=lambda held: held.at_ns) - 1, 0)
     return tuple(HeldMemory(max(held.at_ns - began_ns, 0), held.held_bytes) for held in memory[first:])
 
