@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
+from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -61,7 +61,7 @@ def _builtin(name: str) -> DeviceKind:
     return _load(_HERE / name / "kind.py", f"{__name__}.{name}.kind")
 
 
-KINDS: Registry[DeviceKind] = Registry("device", {"soft": lambda: _builtin("soft")})
+KINDS: Registry[DeviceKind] = Registry("device", {name: partial(_builtin, name) for name in ("soft", "fake")})
 
 
 def find_kind(name_or_path: str) -> DeviceKind:

@@ -1,0 +1,224 @@
+"""The fake device inside a job.
+
+A program asks for memory and launches kernels with `try_allocate` and `try_launch`, which never wait: when the device
+cannot go on they say so, and the program tries again after `advance`. In virtual time a test calls `advance` whenever
+the clock has moved; in real time the program calls it while it waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from neaptide.devices import Board, IterationFacts, KernelRecord, MemoryFigures
+from neaptide.devices.board import PERMIT_ALL, Request
+from neaptide.devices.board.port import Allocation, Entry, Port, Service
+
+from .kind import KIND
+from .stream import Stream
+
+_DURATION_BYTES = 8
+_SMALL_BYTES = 1 << 14
+
+
+class FakeAgent:
+    """A DeviceAgent over the common launch layer (`devices.board.port`), with one stream."""
+
+    device_type = "fake"
+    spec_name = "soft"
+    supplies = KIND.supplies
+
+    def __init__(self, board: Board, job: str, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._board = board
+        self._now_ns = now_ns
+        self._port = Port(board, job)
+        self._lock = threading.RLock()  # the program and the connection call from two threads
+        self._held = threading.Event()  # a launch waits for `release_launches`
+        self._refusal = ""
+        self._closed = False
+        self.evictions = 0
+        """How often the job's memory was moved to host memory."""
+        self.slot = self._port.slot
+        self.sms = board.snapshot().sms
+        self._stream = Stream(self._port, now_ns, self.sms)
+
+    # --- what a program does
+
+    def try_allocate(self, block_bytes: int, *, persistent: bool = False) -> int | None:
+        """A block's address; None when the job has to wait. MemoryError when waiting would not help."""
+        with self._lock:
+            if not self._try_enter():
+                return None
+            made, value = self._port.allocate(block_bytes, persistent=persistent)
+            self._port.exit()
+            if made is Allocation.GRANTED:
+                return value
+            if made in (Allocation.CEILING, Allocation.OVER_CAPACITY):
+                self._port.withdraw()
+                raise MemoryError(f"a block of {block_bytes} bytes is more than this job may hold")
+            return None
+
+    def free(self, address: int) -> None:
+        """Free a block; its memory returns when the device has passed what was launched."""
+        with self._lock:
+            self._port.free(address)
+
+    def try_launch(self, seconds: float, width: int = 1, name: str = "kernel") -> bool:
+        """Launch a kernel that takes this time on `width` SMs; False when the job has to wait."""
+        with self._lock:
+            if not self._try_enter():
+                return False
+            self._stream.launch(name, seconds, width)
+            self._port.exit()
+            return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was launched has run."""
+        return self._stream.idle
+
+    def advance(self) -> bool:
+        """Bring the device up to the present and serve the daemon's requests; whether anything happened."""
+        with self._lock:
+            self._port.set_now(self._now_ns())
+            ended = self._stream.advance()
+            served = self._port.serve()
+            self.evictions += served is Service.EVICTED
+            return ended > 0 or served in (Service.EVICTED, Service.RESTORED)
+
+    def next_ns(self) -> int | None:
+        """When something happens by itself; None when the device waits for somebody."""
+        with self._lock:
+            return self._stream.next_end_ns()
+
+    def _try_enter(self) -> bool:
+        self._port.set_now(self._now_ns())
+        entry = self._port.try_enter()
+        if entry is Entry.REFUSED:
+            raise MemoryError(self._refusal)
+        if entry is Entry.HELD:
+            self._held.set()
+        return entry is Entry.ENTERED
+
+    # --- LocalDevice
+
+    def launched(self) -> int:
+        return self._port.figures().launched
+
+    @contextmanager
+    def log_kernels(self, records: int) -> Iterator[FakeKernelLog]:
+        self._stream.log = deque(maxlen=records)
+        try:
+            yield FakeKernelLog(self._stream.log)
+        finally:
+            self._stream.log = None
+
+    # --- DeviceAgent
+
+    def hold_launches(self) -> None:
+        self._port.hold()
+
+    def wait_for_held_launch(self, seconds: float) -> bool:
+        return self._held.wait(seconds)
+
+    def release_launches(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._port.release()
+
+    def refuse_launches(self, reason: str) -> None:
+        with self._lock:
+            self._refusal = reason
+            self._port.refuse(reason)
+
+    def arm_iteration(self) -> None:
+        with self._lock:
+            self._port.arm_iteration()
+
+    def end_iteration(self) -> IterationFacts | None:
+        with self._lock:
+            ended = self._port.end_iteration()
+        if ended is None:
+            return None
+        return IterationFacts(ended.index, ended.began_ns, ended.peak_bytes, ended.allocated_bytes)
+
+    def take_recent(self) -> tuple[int, int]:
+        with self._lock:
+            return self._port.take_recent()
+
+    def expect(self, lease_levels: Sequence[int]) -> None:
+        with self._lock:
+            self._port.expect(lease_levels)
+
+    def run_without_daemon(self) -> None:
+        with self._lock:
+            self._board.set_permit(self.slot, PERMIT_ALL)
+            self._board.set_heavy_open(self.slot, True)
+            self._board.set_inflight_cap(self.slot, None)
+            self._board.set_ceiling(self.slot, None)
+            if self._port.figures().evicted:
+                self._board.set_request(self.slot, Request.RESTORE)
+
+    def connect_reports(self, descriptor: int, known_iterations: int) -> None:
+        with self._lock:
+            self._port.connect_reports(descriptor, known_iterations)
+
+    def disconnect_reports(self) -> None:
+        with self._lock:
+            if not self._closed:  # the connection's thread may end after the device
+                self._port.disconnect_reports()
+
+    def iterations_ended(self) -> int:
+        with self._lock:
+            return self._port.figures().iterations_ended
+
+    def send(self, frame: bytes, *, after_device: bool = False) -> bool:
+        with self._lock:
+            if after_device:
+                self._port.report_after(frame)
+                return True
+            return self._port.report(frame, large=len(frame) > _SMALL_BYTES)
+
+    def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
+        with self._lock:
+            self._port.report_iteration(frame, len(frame) - _DURATION_BYTES, facts.index, facts.began_ns)
+
+    def memory(self) -> MemoryFigures:
+        with self._lock:
+            seen = self._port.figures()
+        return MemoryFigures(
+            needed_bytes=seen.needed_bytes,
+            needed_peak_bytes=seen.needed_peak_bytes,
+            held_bytes=seen.held_bytes,
+            held_peak_bytes=seen.held_peak_bytes,
+            spare_peak_bytes=seen.spare_peak_bytes,
+        )
+
+    def check(self) -> None:
+        with self._lock:
+            self._port.check()
+
+    def close(self) -> None:
+        with self._lock:
+            self._stream.finish()
+            self._port.leave()
+            self._closed = True
+
+    def forget_after_fork(self) -> None:
+        self._port.forget_reports()
+
+
+class FakeKernelLog:
+    """The kernels that have run while the log was kept."""
+
+    def __init__(self, records: deque[KernelRecord]) -> None:
+        self._records = records
+
+    def read(self) -> Sequence[KernelRecord]:
+        return tuple(self._records)
+
+    def dropped(self) -> int:
+        return 0
