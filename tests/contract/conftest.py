@@ -7,11 +7,12 @@ from functools import cache
 
 import pytest
 
+from contract.fake import Fake
 from contract.simulator import Simulator
 from contract.soft import Soft
 from contract.world import Engine
 
-_ENGINES: dict[str, Callable[[], Engine]] = {"simulator": cache(Simulator), "soft": cache(Soft)}
+_ENGINES: dict[str, Callable[[], Engine]] = {"fake": cache(Fake), "simulator": cache(Simulator), "soft": cache(Soft)}
 
 
 @pytest.fixture

@@ -9,48 +9,19 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
+from contract.script import MEASURED, ScriptedMeasurer, settings_of
 from contract.world import LEASE, Step, Tide
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.devices import find_kind
 from neaptide.devices.board import Board
-from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.client import Client
 from neaptide.live.job.connection import Connection
-from neaptide.live.job.measurer import Measured
 
-MEASURED = 2
 _LOOK_SECONDS = 0.002
 _LONGEST_SECONDS = 10.0
-
-
-class ScriptedMeasurer:
-    """A Measurer that knows the trace from the beginning, and gives it after the first iterations as others do."""
-
-    def __init__(self, tide: Tide) -> None:
-        self._trace = tide.trace
-        self._begun = 0
-
-    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:  # noqa: ARG002
-        if self._begun == MEASURED:
-            # A first kernel begins the iteration, since torch.empty takes memory without a launch.
-            return Measured(self._trace, MEASURED, np.array([0, *range(len(self._trace.ops))]))
-        self._begun += 1
-        return None
-
-    def change(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-def settings_of(tide: Tide) -> JobSettings:
-    serves = tide.kind is JobKind.INFERENCE
-    told = tide.iterations + MEASURED if tide.says_iterations and not serves else None
-    return JobSettings(name=tide.name, kind=tide.kind, iterations=told, deadline_seconds=tide.deadline_seconds)
 
 
 def run(tide: Tide, socket: Path, board: Path, record: Path) -> None:
@@ -59,7 +30,7 @@ def run(tide: Tide, socket: Path, board: Path, record: Path) -> None:
 
     torch.set_num_threads(1)
     agent = find_kind("soft").attach(board, tide.name)
-    client = Client(agent, settings_of(tide), lambda: ScriptedMeasurer(tide))
+    client = Client(agent, settings_of(tide), lambda: ScriptedMeasurer(tide, opening_kernels=1))
     connection = Connection(client, agent, socket)
     connection.start()
     _Program(tide, client, Board.open(board), record).run()

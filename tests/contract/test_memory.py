@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from contract.engines import engines
-from contract.world import MS, Engine, Scene, StartsWhen, Step, Tide, both, holds
-from neaptide.core.control.actions import Admit
-from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobFailed, JobResumed
+from contract.world import MS, Does, Engine, Scene, StartsWhen, Step, Tide, both, holds
+from neaptide.core.control.actions import Action, Admit, Resume, Suspend
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobFailed, JobResumed, JobSuspended
+from neaptide.core.control.view import View
 from simple_policies import Everything
 
 
@@ -72,3 +75,23 @@ def test_a_job_that_needs_more_than_the_budget_fails_alone(engine: Engine) -> No
     assert facts.most_held <= 8
     assert facts.held_at_the_end == 0
     assert not [entry for entry in facts.events(JobFailed) if entry.job == "small"]
+
+
+@engines(soft="it takes four processes, and the board under them is that of the fake device")
+def test_a_job_that_returns_between_iterations_is_not_starved_by_those_that_iterate(engine: Engine) -> None:
+    # Two of the three tides fit at once, and the third job always waits for the next room. The fourth has to take its
+    # persistent leases again in between.
+    busy = [Tide(name=name, steps=(Step(4, 10 * MS),), iterations=30) for name in "abc"]
+    returns = Tide(name="d", persistent=3, steps=(Step(1, MS),), iterations=2)
+
+    def suspend_once(view: View) -> Sequence[Action]:
+        away = [Suspend("d")] if isinstance(view.event, IterationEnded) and view.event.job == "d" else []
+        back = [Resume("d")] if isinstance(view.event, JobSuspended) else []
+        return [*away, *back, *Everything().decide(view)]
+
+    facts = engine.run(Scene(tides=[*busy, returns], budget=3 + 2 * 4 + 2, policy=Does(suspend_once)))
+    facts.check_all_ended()
+    asked = facts.place(facts.decided(Resume, "d")[0])
+    ended = facts.place(facts.events(IterationEnded, "d")[1])
+    for name in "abc":
+        assert sum(asked < facts.place(event) < ended for event in facts.events(IterationEnded, name)) <= 3

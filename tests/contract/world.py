@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from builders import Op, Tensor, make_trace
 from neaptide.core.control.actions import Action, Admit, Start, WakeAt
-from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.controller import Decided, Entry, Handled, Refused
 from neaptide.core.control.events import Event, IterationEnded, JobEnded, JobFailed
 from neaptide.core.control.job import JobKind
+from neaptide.core.control.log_format import decode_line
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.traces.trace import Kind, Phase, Trace
@@ -176,6 +178,13 @@ class Facts:
         budget = max([self.scene.budget, *(budget for _, budget in self.scene.budget_changes)])
         assert self.most_held <= budget
         assert self.held_at_the_end == 0
+
+
+def read_entries(log: Path) -> list[Entry]:
+    """The entries of a daemon's log."""
+    lines = [decode_line(line) for line in log.read_bytes().splitlines()]
+    unwrapped = [line.event if isinstance(line, Handled) else line for line in lines]
+    return [line for line in unwrapped if isinstance(line, Event | Decided | Refused)]
 
 
 class Engine(Protocol):
