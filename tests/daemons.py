@@ -15,7 +15,7 @@ import msgspec
 
 from fake_job import FakeJob, FakeJobSpec
 from neaptide.core.control.policy import Policy
-from neaptide.devices.board import Board
+from neaptide.devices import Board, DeviceKind
 from neaptide.live.daemon.server import Server, listening
 from neaptide.live.protocol.asking import NoDaemonError, ask
 from neaptide.live.protocol.messages import JobStatus, Shutdown, Status, StatusRequest
@@ -63,9 +63,15 @@ class _Jobs:
     paths: RuntimePaths
     board: Board
 
-    def __init__(self, folder: Path, policy: str | Policy = "neaptide", budget: int = 100 * MIB) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policy: str | Policy = "neaptide",
+        budget: int = 100 * MIB,
+        kind: DeviceKind | None = None,
+    ) -> None:
         self.paths = RuntimePaths(folder)
-        self.policy, self.budget = policy, budget
+        self.policy, self.budget, self.kind = policy, budget, kind
         self.processes: list[subprocess.Popen[str]] = []
         self.jobs: list[FakeJob] = []
         self.start()
@@ -158,7 +164,7 @@ class DaemonThread(_Jobs):
 
     async def _serve(self) -> None:
         policy = find_policy(self.policy) if isinstance(self.policy, str) else self.policy
-        async with listening(self.paths, self.board, policy, self.budget) as server:
+        async with listening(self.paths, self.board, policy, self.budget, self.kind) as server:
             self.server: Server = server
             self._up.set()
             await server.stopped

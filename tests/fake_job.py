@@ -1,31 +1,36 @@
-"""A job without torch: a member of the board that speaks the protocol and makes tides of leases, for tests.
+"""A job on the fake device in real time, for tests of the daemon: the real client and connection, a scripted program.
 
 As a program: python fake_job.py SOCKET BOARD SPEC, where SPEC is a FakeJobSpec in JSON. It prints a line per iteration.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from line import Line
 from neaptide.core.control.job import JobKind
-from neaptide.core.traces.trace import Phase
-from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import PERMIT_ALL, Board, Request, SlotState
-from neaptide.devices.board.member import Member
-from neaptide.live.protocol import messages as say
+from neaptide.devices import Board, DeviceKind, find_kind
+from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.connection import Connection
+from neaptide.live.job.measurer import Measured
+from tides import tide
+
+if TYPE_CHECKING:
+    from neaptide.devices.fake.agent import FakeAgent
 
 MIB = 1 << 20
+MEASURED = 3  # iterations
 _STEPS = 8
+_KERNELS = 6  # of a step
 _LOOK_SECONDS = 0.002
+
+Waits = Generator[None, None, None]
 
 
 class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +40,8 @@ class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     hoards: int = 0  # bytes that it takes after it was measured and never gives back
     claims: int = 0  # more ephemeral bytes in the trace than there are
     deadline_seconds: float | None = None
-    surprise: int = 0  # more ephemeral bytes than the trace says, from the second iteration on
+    surprise: int = 0  # more ephemeral bytes than the trace says
+    surprise_from: int = 1  # from this iteration on
     iterations: int = 20
     seconds: float = 0.004  # of one iteration
     kind: JobKind = JobKind.TRAINING
@@ -46,36 +52,40 @@ class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     goes_without_a_word: bool = False
 
 
-class Stopped(Exception):  # noqa: N818 - it is no error
-    """The test has ended the job."""
-
-
 class FakeJob:
     """Runs on the calling thread, or on one of its own between `start` and `join`."""
 
-    def __init__(self, sock: Path, board: Path, spec: FakeJobSpec, told: Callable[[int], None] | None = None) -> None:
-        from tides import tide
-
+    def __init__(
+        self,
+        sock: Path,
+        board: Path,
+        spec: FakeJobSpec,
+        told: Callable[[int], None] | None = None,
+        kind: DeviceKind | None = None,
+    ) -> None:
         self.spec = spec
-        self.trace = encode(tide(spec.name, 50, spec.seconds, spec.persistent, spec.ephemeral + spec.claims))
-        self.path = sock
         self.board = Board.open(board)
-        self.member = Member(self.board, spec.name)
-        self.line: Line | None = None
-        self.held = 0
-        self.most = 0
+        self.agent = cast("FakeAgent", (kind or find_kind("fake")).attach(board, spec.name))
+        self.slot = self.agent.slot
+        told_iterations = spec.iterations + MEASURED if spec.tell_iterations else None
+        settings = JobSettings(
+            name=spec.name, kind=spec.kind, iterations=told_iterations, deadline_seconds=spec.deadline_seconds
+        )
+        self.client = Client(self.agent, settings, lambda: _Measurer(spec))
+        self.connection = Connection(self.client, self.agent, sock)
         self.done = 0
-        self.evictions = 0
+        self.most = 0  # bytes in use
         self.refused: str | None = None
-        self.out_of_memory = False
         self.measured = (0.0, 0.0)
         self.go_on = threading.Event()
         self.stop = threading.Event()
         self.ran: list[tuple[float, float]] = []  # when each iteration began and ended
         self._told = told
-        self._over = threading.Event()
-        self._listener: threading.Thread | None = None
         self._thread = threading.Thread(target=self.run, daemon=True)
+
+    @property
+    def evictions(self) -> int:
+        return self.agent.evictions
 
     def start(self) -> FakeJob:
         self._thread.start()
@@ -86,176 +96,99 @@ class FakeJob:
         assert not self._thread.is_alive(), f"{self.spec.name} has not ended: {self.done} iterations"
 
     def run(self) -> None:
+        self.connection.start()
+        program = self._program()
         try:
-            with suppress(Stopped):
-                self._run()
+            while not self.stop.is_set():
+                next(program, None)
+                if program.gi_frame is None:  # type: ignore[attr-defined]
+                    break
+                self._wait()
+        except MemoryError as error:
+            self.refused = str(error).partition("was refused: ")[2] if self.client.refused else None
+            self.client.fail(str(error))
         finally:
-            self._over.set()
-            if self.line is not None:
-                self.line.close()
-            if self._listener is not None:
-                self._listener.join()
-            if self.line is not None:
-                self.line.close()
-            self.member.leave()
+            if self.spec.goes_without_a_word:
+                self.agent.disconnect_reports()
+            self.connection.leave()
+            self.agent.close()
+            self.connection.hang_up()
 
-    def _run(self) -> None:
-        spec = self.spec
-        self._connect(resumed=False)
-        if self.refused is not None:
+    def _wait(self) -> None:
+        """Let the device go on until it has done something, or a moment has passed."""
+        if self.agent.advance():
             return
-        self.take(spec.persistent)
+        next_ns = self.agent.next_ns()
+        soon = _LOOK_SECONDS if next_ns is None else (next_ns - time.monotonic_ns()) / 1e9
+        time.sleep(min(max(soon, 0), _LOOK_SECONDS))
+        self.agent.advance()
+
+    # --- the program: yields when it has to wait
+
+    def _program(self) -> Waits:
+        spec, trains = self.spec, self.spec.kind is JobKind.TRAINING
+        yield from self._allocate(spec.persistent, persistent=True)
         began = time.monotonic()
-        for _ in range(3):
-            self._work(spec.ephemeral, lambda _: None)
+        for _ in range(MEASURED):
+            self.client.begin(not trains, True)
+            yield from self._work(spec.ephemeral, -1)
         self.measured = (began, time.monotonic())
-        self._say(say.Profiled(self.trace, 3))
-        self.take(spec.hoards)
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
         for index in range(spec.iterations):
-            if self.refused is not None or self.stop.is_set():
-                return
             if index == spec.pause_at:
-                self._wait(self.go_on.is_set)
-            if spec.kind is JobKind.INFERENCE:
-                self._serve()  # what it is asked is copied to the device first
-                self._say(say.RequestArrived())
-            number = self.member.begin_iteration()
-            self._await_permit(number)
-            if self.refused is not None:
-                return
-            began = time.monotonic()
-            extra = spec.surprise if index else 0
-            self._work(spec.ephemeral + extra, lambda step, index=index: self._inside(step, index))
-            self.member.end_iteration()
-            self.ran.append((began, time.monotonic()))
+                yield from self._until(self.go_on.is_set)
+            self.client.begin(not trains, True)
+            if index == 0 and spec.hoards:
+                yield from self._allocate(spec.hoards, persistent=True)
+            yield from self._work(spec.ephemeral + (spec.surprise if index >= spec.surprise_from else 0), index)
+            self.client.end()
             self.done += 1
-            self._say(say.IterationEnded(number, 1.0, max(round((time.monotonic() - began) * 1e9), 1)))
             if self._told is not None:
                 self._told(index)
-        if not spec.goes_without_a_word:
-            self._say(say.Goodbye())
 
-    def _connect(self, resumed: bool) -> None:
-        spec = self.spec
-        self.line = Line(self.path)
-        hello = say.Hello(
-            pid=os.getpid(),
-            slot=self.member.slot,
-            job=spec.name,
-            kind=spec.kind,
-            deadline_seconds=spec.deadline_seconds,
-            iterations=spec.iterations + 3 if spec.tell_iterations else None,
-            ended=self.done,
-            resumed=resumed,
-            trace=self.trace if resumed else None,
-        )
-        self.line.say(hello)
-        if resumed:
-            return
-        while not isinstance(said := self.line.hear(), say.Turn):
-            if isinstance(said, say.JobRefused) or said is None:
-                self.refused = "gone" if said is None else said.reason
-                return
-
-    def _say(self, message: say.Message) -> None:
-        with suppress(OSError):
-            if self.line is not None:
-                self.line.say(message)
-
-    def _listen(self) -> None:
-        """Until the daemon is gone; then alone, and back when there is one."""
-        while not self._over.is_set():
-            assert self.line is not None
-            try:
-                self.line.socket.settimeout(None)  # a daemon with nothing to say is not gone
-                said = self.line.hear()
-            except OSError:
-                said = None
-            if isinstance(said, say.JobRefused):
-                self.refused = said.reason
-                return
-            if said is None and not self._over.is_set():
-                self.line.close()
-                self.board.set_permit(self.member.slot, PERMIT_ALL)
-                if self.board.progress(self.member.slot).state in (SlotState.EVICTED, SlotState.SUSPENDED):
-                    self.board.set_request(self.member.slot, Request.RESTORE)
-                self._over.wait(0.05)
-                with suppress(OSError):
-                    self._connect(resumed=True)
-
-    # --- memory
-
-    def _work(self, ephemeral: int, at_step: Callable[[int], None]) -> None:
-        part = ephemeral // (_STEPS // 2)
+    def _work(self, ephemeral: int, index: int) -> Waits:
+        blocks: list[int] = []
+        half, began = _STEPS // 2, 0.0
         for step in range(_STEPS):
-            if step < _STEPS // 2:
-                self.take(part)
-            at_step(step)
-            self._serve()
-            time.sleep(self.spec.seconds / _STEPS)
-            self.member.count(6, 6)
-            if step >= _STEPS // 2:
-                self.give(part)
+            if step < half:
+                blocks.append((yield from self._allocate(ephemeral // half)))
+            began = began or time.monotonic()
+            for _ in range(_KERNELS):
+                yield from self._until(lambda: self.agent.try_launch(self.spec.seconds / _STEPS / _KERNELS))
+            yield from self._until(lambda: self.agent.idle)
+            if step == half - 1:
+                self.client.end_forward()
+            if index >= 0 and index == self.spec.hangs_at and step == (_STEPS - 1 if self.spec.hangs_low else half - 1):
+                yield from self._until(self.go_on.is_set)
+            if step >= half:
+                self.agent.free(blocks.pop())
+        if index >= 0:
+            self.ran.append((began, time.monotonic()))
+        self.most = max(self.most, self.agent.memory().needed_peak_bytes)
 
-    def _inside(self, step: int, index: int) -> None:
-        if step == _STEPS // 2 - 1:
-            self._say(say.PhaseEnded(Phase.FORWARD))
-        if index == self.spec.hangs_at and step == (_STEPS - 1 if self.spec.hangs_low else _STEPS // 2 - 1):
-            self._wait(self.go_on.is_set)
+    def _allocate(self, size: int, *, persistent: bool = False) -> Generator[None, None, int]:
+        while (address := self.agent.try_allocate(size, persistent=persistent)) is None:
+            yield
+        return address
 
-    def take(self, count: int) -> None:
-        while not self.member.take(count, _LOOK_SECONDS):
-            self._serve()
-            if self.stop.is_set():
-                raise Stopped
-            if self.held + count > self.board.snapshot().capacity_bytes:
-                self.out_of_memory = True
-                raise SystemExit(f"{self.spec.name}: out of memory")
-        self.held += count
-        self.most = max(self.most, self.held)
+    def _until(self, ready: Callable[[], bool]) -> Waits:
+        while not ready():
+            yield
 
-    def give(self, count: int) -> None:
-        self.member.give(count)
-        self.held -= count
 
-    def _await_permit(self, number: int) -> None:
-        if not self.member.wait_permit(number, 0):
-            self.member.set_state(SlotState.WAITING_PERMIT)
-            while not self.member.wait_permit(number, _LOOK_SECONDS):
-                self._serve()
-                if self.refused is not None or self.stop.is_set():
-                    return
-        self.member.set_state(SlotState.RUNNING)
+class _Measurer:
+    """Knows the trace from the beginning."""
 
-    def _wait(self, ready: Callable[[], bool]) -> None:
-        while not ready() and not self.stop.is_set():
-            self._serve()
-            time.sleep(_LOOK_SECONDS)
+    def __init__(self, spec: FakeJobSpec) -> None:
+        self._trace = tide(spec.name, _STEPS * _KERNELS, spec.seconds, spec.persistent, spec.ephemeral + spec.claims)
+        self._begun = 0
 
-    def _serve(self) -> None:
-        request = self.member.request
-        if request in (Request.RESTORE, Request.RESUME):
-            self.member.finish_request(request)
-        if request not in (Request.EVICT, Request.SUSPEND):
-            return
-        self.evictions += 1
-        count, self.held = self.held, 0
-        if count:
-            self.member.give(count)
-        self.member.set_state(SlotState.EVICTED if request is Request.EVICT else SlotState.SUSPENDED)
-        self.member.finish_request(request)
-        while (answer := self.member.request) not in (Request.RESTORE, Request.RESUME):
-            if self.stop.is_set():
-                raise Stopped
-            time.sleep(_LOOK_SECONDS)
-        while count and not self.member.take(count, _LOOK_SECONDS):
-            if self.stop.is_set():
-                raise Stopped
-        self.held = count
-        self.member.set_state(SlotState.RUNNING)
-        self.member.finish_request(answer)
+    def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:  # noqa: ARG002
+        self._begun += 1
+        return Measured(self._trace, MEASURED) if self._begun > MEASURED else None
+
+    def change(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 def main() -> None:

@@ -181,8 +181,8 @@ def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
     monkeypatch.setattr(watchdog, "_HANGS_NS", 300_000_000)
     monkeypatch.setattr(watchdog, "_HANGS_ITERATIONS", 0)
     daemon = DaemonThread(tmp_path / "run", Everything())
-    tide = {"persistent": 1 * MIB, "ephemeral": 36 * MIB, "surprise": 40 * MIB}
-    oldest = daemon.run(name="oldest", iterations=4, seconds=0.8, hangs_at=2, hangs_low=True, **tide)
+    tide = {"persistent": 1 * MIB, "ephemeral": 36 * MIB, "surprise": 32 * MIB}
+    oldest = daemon.run(name="oldest", iterations=4, seconds=0.8, hangs_at=2, hangs_low=True, surprise_from=2, **tide)
     other = daemon.run(name="other", iterations=4, seconds=0.2, pause_at=1, **tide)
     until(lambda: oldest.done == 2, "the iteration that will stand still")
     other.go_on.set()

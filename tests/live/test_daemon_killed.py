@@ -70,9 +70,9 @@ def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(sta
     daemon = sending_away(tmp_path, state)
     try:
         away, other = (daemon.run(name=name, iterations=100_000) for name in ("away", "other"))
-        until(lambda: away.board.progress(away.member.slot).state is state, "it to be sent away")
+        until(lambda: away.board.progress(away.slot).state is state, "it to be sent away")
         goes_on(other)
-        assert away.board.progress(away.member.slot).held_bytes == 0
+        assert away.board.progress(away.slot).held_bytes == 0
         kill_daemon(daemon)
         for job in (away, other):
             goes_on(job)  # under the board's limits

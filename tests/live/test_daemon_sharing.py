@@ -114,7 +114,7 @@ def test_an_inference_job_is_started_by_its_requests(tmp_path: Path) -> None:
 
 def test_a_job_alone_has_an_open_permit_and_loses_it_when_another_comes(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=10_000)
-    slot = first.member.slot
+    slot = first.slot
     until(lambda: first.board.progress(slot).permit == 2**32 - 1 and first.done > 3, "the permit to be open")
     second = daemon.run(name="second", iterations=10_000)
     until(lambda: second.done > 3, "the second to run")
