@@ -46,6 +46,24 @@ def test_jobs_run_on_a_device_from_outside_the_package(device: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"{device}:2 256\n"), done.stderr
 
 
+def test_two_devices_of_a_kind_have_daemons_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    runtime = {name: value for name, value in os.environ.items() if name != "NEAPTIDE_RUNTIME"}
+    runtime["XDG_RUNTIME_DIR"] = str(tmp_path_factory.mktemp("n"))
+
+    def run(index: int, *words: str) -> str:
+        command = [sys.executable, "-m", "neaptide.cli", *words]
+        environment = {**runtime, "NEAPTIDE_DEVICE": f"soft:{index}"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        return done.stdout + done.stderr
+
+    try:
+        for index, policy in enumerate(("temporal", "zico")):
+            assert f"policy {policy}" in run(index, "up", "--policy", policy, "--budget", "8MiB")
+        assert [run(index, "status").split(", ")[1] for index in (0, 1)] == ["policy temporal", "policy zico"]
+    finally:
+        assert [run(index, "down") for index in (0, 1)] == ["daemon down\n"] * 2
+
+
 def test_a_policy_that_needs_what_the_device_lacks_is_refused_in_one_line(device: Path) -> None:
     done = neaptide(device, "up", "--policy", "neaptide")
     assert done.returncode == 2

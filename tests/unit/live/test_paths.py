@@ -23,9 +23,9 @@ def test_the_variable_comes_before_the_users_runtime_directory_and_tmp(monkeypat
 def test_every_device_but_the_default_one_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEAPTIDE_RUNTIME", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
-    for device, folder in (("soft:0", ""), ("soft:1", "soft-1"), ("/x/mine/kind.py:2", "mine-2")):
+    for device, folder in (("soft:0", ""), ("soft:1", "-soft-1"), ("/x/mine/kind.py:2", "-mine-2")):
         monkeypatch.setenv("NEAPTIDE_DEVICE", device)
-        assert runtime_paths().folder == Path("/run/user/7/neaptide") / folder
+        assert runtime_paths().folder == Path(f"/run/user/7/neaptide{folder}")
 
 
 def test_the_directory_is_made_for_the_user_alone_and_closed_to_others(tmp_path: Path) -> None:

@@ -48,14 +48,14 @@ class RuntimePaths:
 def runtime_paths() -> RuntimePaths:
     """NEAPTIDE_RUNTIME, else `neaptide` in the user's runtime directory, else a folder in /tmp. Makes nothing.
 
-    A device other than the default one has a folder of its own in the latter two, such as `neaptide/soft-1`.
+    Every device but the default one has a folder of its own beside the latter two, such as `neaptide-KIND-1`.
     """
     if named := os.environ.get("NEAPTIDE_RUNTIME"):
         return RuntimePaths(Path(named).absolute())
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "neaptide" if base else Path(f"/tmp/neaptide-{os.getuid()}")
     device = chosen_device()
-    return RuntimePaths(folder if device == DEFAULT_DEVICE else folder / device.folder)
+    return RuntimePaths(folder if device == DEFAULT_DEVICE else folder.with_name(f"{folder.name}-{device.folder}"))
 
 
 def prepare(paths: RuntimePaths) -> None:
