@@ -13,6 +13,16 @@ from neaptide.reproductions.laboratory import Laboratory, policies
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
 
+# Zico's networks: for each its model, and the batch sizes to choose from.
+LADDERS: dict[str, tuple[str, tuple[int, ...]]] = {
+    "NN": ("nasnet-mobile", (4, 8, 16, 24, 32, 48, 64, 96, 128)),
+    "RN": ("resnet110", (16, 32, 64, 128, 256, 512)),
+    "R50": ("resnet50", (2, 4, 8, 16, 32, 64)),
+    "GT": ("gnmt", (8, 16, 24, 32, 40, 48, 64, 96, 128, 160)),
+    "BT": ("bert-base", (4, 8, 12, 16, 24, 32)),
+    "RH": ("rhn", (20, 64, 128, 256, 512)),
+}
+NOISE = 0.005  # two runs may differ by this share, because they end inside iterations
 ROUNDS = 40  # a run is as long as this many iterations of each job in turns
 
 
@@ -44,6 +54,17 @@ class PairResult:
         return "-".join(
             f"{member.short}{round(100 * use)}" for member, use in zip(self.members, self.utilisations, strict=True)
         )
+
+
+def find_member(laboratory: Laboratory, short: str, utilisation: int) -> Member:
+    """One of Zico's networks at the batch size that comes nearest to a utilisation in per cent."""
+    model, ladder = LADDERS[short]
+    return Member(short, model, laboratory.batch_near(model, utilisation / 100, ladder))
+
+
+def member_order(member: Member) -> tuple[int, int]:
+    """The position of a member in tables: by network, then by batch."""
+    return list(LADDERS).index(member.short), member.batch
 
 
 def half_way_budget(first: Profile, second: Profile, memory_bytes: int) -> int:

@@ -11,8 +11,7 @@ from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory
-from neaptide.reproductions.pairs import ROUNDS, Member, PairResult, run_pair
-from neaptide.reproductions.papers.zico import LADDERS, NOISE
+from neaptide.reproductions.pairs import LADDERS, NOISE, ROUNDS, PairResult, find_member, member_order, run_pair
 from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent
 
 DEVICE = "V100-16GB"
@@ -22,12 +21,8 @@ UTILISATIONS = (30, 50, 80)  # per cent
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run two replicas of every network at several utilisations."""
-    members = {
-        Member(short, model, laboratory.batch_near(model, use / 100, ladder))
-        for short, (model, ladder) in LADDERS.items()
-        for use in UTILISATIONS
-    }
-    order = sorted(members, key=lambda member: (list(LADDERS).index(member.short), member.batch))
+    members = {find_member(laboratory, short, use) for short in LADDERS for use in UTILISATIONS}
+    order = sorted(members, key=member_order)
     results: list[PairResult] = []
     with progress("simulating replicas") as on_progress:
         for member in order:

@@ -12,20 +12,20 @@ from neaptide.reporting.figures.shared_memory import save_shared_memory
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.laboratory import Laboratory
-from neaptide.reproductions.pairs import ROUNDS, Member, PairResult, run_pair
+from neaptide.reproductions.pairs import (
+    LADDERS,
+    NOISE,
+    ROUNDS,
+    Member,
+    PairResult,
+    find_member,
+    member_order,
+    run_pair,
+)
 from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table, percent
 
 DEVICE = "V100-16GB"
 POLICIES = ("temporal", "spatial-paged", "ticktock", "zico", "neaptide")
-# For each of the paper's networks, the batch sizes to choose from.
-LADDERS: dict[str, tuple[str, tuple[int, ...]]] = {
-    "NN": ("nasnet-mobile", (4, 8, 16, 24, 32, 48, 64, 96, 128)),
-    "RN": ("resnet110", (16, 32, 64, 128, 256, 512)),
-    "R50": ("resnet50", (2, 4, 8, 16, 32, 64)),
-    "GT": ("gnmt", (8, 16, 24, 32, 40, 48, 64, 96, 128, 160)),
-    "BT": ("bert-base", (4, 8, 12, 16, 24, 32)),
-    "RH": ("rhn", (20, 64, 128, 256, 512)),
-}
 # The paper's eleven pairs, with the GPU utilisation of each job in per cent.
 PAIRS = (
     ("GT", 90, "RH", 60),
@@ -43,15 +43,14 @@ PAIRS = (
 IDENTICAL = (50, 80)  # per cent, for each network
 EXAMPLE_BUDGET = parse_bytes("11GB")
 EXAMPLE = (Member("NN", "nasnet-mobile", 96), Member("RN", "resnet110", 768))  # their peaks sum to 13 GB
-NOISE = 0.005  # two runs may differ by this share, because they end inside iterations
 
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run all pairs."""
     wanted = [(short, use) for first, u, second, v in PAIRS for short, use in ((first, u), (second, v))]
     wanted += [(short, use) for short in LADDERS for use in IDENTICAL]
-    found = {(short, use): _member(laboratory, short, use) for short, use in wanted}
-    same = sorted({found[short, use] for short in LADDERS for use in IDENTICAL}, key=_order)
+    found = {(short, use): find_member(laboratory, short, use) for short, use in wanted}
+    same = sorted({found[short, use] for short in LADDERS for use in IDENTICAL}, key=member_order)
     pairs = [(found[first, u], found[second, v]) for first, u, second, v in PAIRS] + [(each, each) for each in same]
     for member in EXAMPLE:
         laboratory.trace(member.model, member.batch)
@@ -63,15 +62,6 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
         budget = min(EXAMPLE_BUDGET, laboratory.device.memory_bytes)
         shown = run_pair(laboratory, EXAMPLE, POLICIES, budget_bytes=budget, keep=True)
     return _report(laboratory, results[: len(PAIRS)], results[len(PAIRS) :], shown)
-
-
-def _order(member: Member) -> tuple[int, int]:
-    return list(LADDERS).index(member.short), member.batch
-
-
-def _member(laboratory: Laboratory, short: str, use: int) -> Member:
-    model, ladder = LADDERS[short]
-    return Member(short, model, laboratory.batch_near(model, use / 100, ladder))
 
 
 def _report(
