@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from neaptide.reporting.terminal.tables import plain_table
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -139,7 +141,7 @@ def _print_item(mark: Text, line: str, console: Console) -> None:
 
 
 def _rich(table: Table) -> RichTable:
-    made = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    made = plain_table()
     shown = [index for index, column in enumerate(table.columns) if column.head]
     for column in (table.columns[index] for index in shown):
         justify: Literal["left", "right"] = "left" if column.left else "right"

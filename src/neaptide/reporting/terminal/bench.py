@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neaptide import __version__
+from neaptide.reporting.terminal.tables import plain_table
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -51,15 +52,7 @@ class Figure:
 
 def figures_table(name: str, figures: Sequence[Figure]) -> Table:
     """The figures of a benchmark as a table."""
-    table = Table(
-        title=f"bench {name}",
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
+    table = plain_table(f"bench {name}")
     table.add_column("figure", overflow="fold")
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("unit", no_wrap=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from neaptide.reporting.logs.comparison import Column, Row, remarks, shown_columns
+from neaptide.reporting.terminal.tables import plain_table
 
 
 def print_comparison(rows: Sequence[Row], console: Console) -> None:
@@ -34,7 +35,7 @@ def _width(rows: Sequence[Row], columns: Sequence[Column], console: Console) -> 
 
 def comparison_table(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
     """A row per policy, a column per metric; the best value of a column is green if values differ."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("\npolicy", no_wrap=True)
     for column in columns:
         table.add_column(column.head, justify="right", no_wrap=True)

@@ -13,6 +13,7 @@ from neaptide.core.units import format_bytes
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate, printable
+from neaptide.reporting.terminal.tables import plain_table
 
 _STYLES = {
     DisplayState.RUNNING: "green",
@@ -81,7 +82,7 @@ def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
 def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, ascii_only: bool) -> Table:
     """A row per job."""
     narrow = width < _NARROW
-    table = Table(box=None, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), header_style="dim")
+    table = plain_table(gap=1 if narrow else 2)
     table.add_column("job", no_wrap=True, overflow="ellipsis", max_width=14 if narrow else 32)
     table.add_column("state", no_wrap=True, min_width=9)
     table.add_column("it/s", justify="right", no_wrap=True, min_width=5)

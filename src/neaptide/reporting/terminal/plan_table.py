@@ -15,6 +15,7 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.planning.apply import Summary
 from neaptide.planning.plan import Plan
+from neaptide.reporting.terminal.tables import plain_table
 
 _HEADS = ("planner", "peak", "time", "", "waiting", "swapped", "recomputed", "compressed", "planned in")
 
@@ -56,7 +57,7 @@ def print_attempts(
 
 
 def _table(made: Sequence[Attempt]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     for index, head in enumerate(_HEADS):
         table.add_column(head, justify="right" if index else "left", no_wrap=True)
     for each in made:

@@ -15,6 +15,7 @@ from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.figures.trace_timeline import STACKING, phase_spans, start_seconds
 from neaptide.reporting.formats import printable
 from neaptide.reporting.terminal.curves import draw_curve
+from neaptide.reporting.terminal.tables import plain_table
 
 _LARGEST = 10
 _CURVE_ROWS = 12
@@ -99,7 +100,7 @@ def _persistent_parts(trace: Trace) -> str:
 
 def _largest(trace: Trace, width: int, ascii_only: bool) -> Table:
     narrow = width < 110
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("largest", justify="right", no_wrap=True)
     table.add_column("kind", no_wrap=True)
     table.add_column("life", no_wrap=True)

@@ -12,11 +12,12 @@ from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate
 from neaptide.reporting.logs.activity import spans_of, total_ns
 from neaptide.reporting.logs.live_run import LiveRun
+from neaptide.reporting.terminal.tables import plain_table
 
 
 def summary_table(run: LiveRun) -> Table:
     """A row per job. The row of a job that was never measured only says how the job ended."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("job", no_wrap=True)
     table.add_column("ended", no_wrap=True)
     for head in ("after", "iterations", "it/s", "of alone", "waiting", "peak"):

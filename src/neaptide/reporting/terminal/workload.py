@@ -11,6 +11,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.control.log_format import facts_of
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.logs.copies import common_name, group_copies
+from neaptide.reporting.terminal.tables import plain_table
 from neaptide.simulation import Submission
 
 _NARROW = 96
@@ -18,7 +19,7 @@ _NARROW = 96
 
 def workload_table(submissions: Sequence[Submission], width: int) -> Table:
     """A row per job; copies share a row. A narrow terminal has no column for the names of traces."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("job", no_wrap=True, overflow="ellipsis")
     if width >= _NARROW:
         table.add_column("trace", no_wrap=True, overflow="ellipsis")

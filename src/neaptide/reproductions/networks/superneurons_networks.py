@@ -22,12 +22,7 @@ def alexnet(batch: int) -> Network:
         net.convolution(channels, 3, padding=1)
         net.same(ACT)
     net.pooling(3, 2)
-    for _ in range(2):
-        net.fully_connected(4096)
-        net.same(ACT, DROPOUT)
-    net.fully_connected(1000)
-    net.same(SOFTMAX)
-    return net.network()
+    return _classified(net)
 
 
 def vgg16(batch: int) -> Network:
@@ -38,6 +33,11 @@ def vgg16(batch: int) -> Network:
             net.convolution(channels, 3, padding=1)
             net.same(ACT)
         net.pooling(2, 2)
+    return _classified(net)
+
+
+def _classified(net: Stack) -> Network:
+    """The network with the classifier that AlexNet and VGG share."""
     for _ in range(2):
         net.fully_connected(4096)
         net.same(ACT, DROPOUT)
