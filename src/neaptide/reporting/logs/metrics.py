@@ -34,7 +34,7 @@ class Metrics:
 
     @property
     def finished(self) -> tuple[int, int]:
-        """How many training jobs are done, and how many of them end by themselves."""
+        """How many of the finite jobs are done, and how many finite jobs there are."""
         return sum(each.done for each in self.finite), len(self.finite)
 
     @property

@@ -30,7 +30,6 @@ class JobRecord:
     waiting_ns: list[int] = field(default_factory=list)  # arrival times of requests that were not answered
     stalls: int = 0
     evictions: int = 0
-    suspensions: int = 0
 
     @property
     def endless(self) -> bool:
@@ -127,5 +126,3 @@ def _note(record: JobRecord, event: ev.Event) -> None:
             record.stalls += 1
         case ev.JobEvicted():
             record.evictions += 1
-        case ev.JobSuspended():
-            record.suspensions += 1
