@@ -1,4 +1,4 @@
-"""The trace of a step that nobody ran: fake tensors for the graph and the bytes, a roofline for the seconds.
+"""The trace of a step that is not run: fake tensors give its ops and bytes, a roofline gives its seconds.
 
 It needs no data and no device, so a job's memory is known before it starts (a question that Salus left open).
 """
@@ -26,12 +26,12 @@ from neaptide.core.traces.trace import Trace
 
 Step = Callable[[], object]
 
-# A program that asks more often than this is in a loop that no invented value ends.
+# A program that reads more values than this is in a loop that no invented value ends.
 _MOST_ANSWERS = 10_000
 
 aten = torch.ops.aten
 
-# Losses that are reduced inside the storage of their unreduced values, on every device.
+# These losses are reduced inside the storage of their unreduced values, on every device.
 _REDUCED_IN_PLACE = {aten.mse_loss, aten.smooth_l1_loss, aten.binary_cross_entropy, aten.soft_margin_loss}
 
 
@@ -43,10 +43,10 @@ def estimate(
     batch: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Trace:
-    """The trace of the step that `build` makes, on a device that need not be here.
+    """The trace of the step that `build` returns, on a device that this machine need not have.
 
-    Everything inside `build` and the step works on fake tensors: shapes without values. Where the program asks for a
-    value (`loss.item()`), it gets one.
+    `build` and the step run on fake tensors, which have shapes but no values. Where the program reads a value
+    (`loss.item()`), it gets an invented one.
     """
     where = Where(
         name=name or getattr(build, "__qualname__", "step"),
@@ -65,7 +65,7 @@ def estimate(
                     step()
         except DynamicOutputShapeException as error:
             raise CaptureError(
-                f"{error.func} gives a shape that depends on values, and an estimate has none: measure it instead"
+                f"{error.func} gives a shape that depends on values, and an estimate has no values: measure it instead"
             ) from None
         finally:
             session.close()
@@ -79,12 +79,12 @@ def _roofline(log: Log, start: int, end: int, device: DeviceSpec) -> Times:
 
 
 class _Corrections(TorchDispatchMode):
-    """Puts right what fake kernels do not know: values, and storages larger than the shape tells."""
+    """Corrects what fake kernels do not know: values, and storages that are larger than their shapes say."""
 
     def __init__(self) -> None:
         super().__init__()
         self._answers = 0
-        self._affirmed = WeakTensorKeyDictionary()  # results of "are all ...?"
+        self._affirmed = WeakTensorKeyDictionary()  # results of `all`
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         packet = func.overloadpacket
@@ -102,10 +102,12 @@ class _Corrections(TorchDispatchMode):
         return out
 
     def _invent(self, tensor: torch.Tensor) -> bool | int | float:
-        """A value that raises no suspicion: all samples are fine, none is out of range, a loss is one."""
+        """An unsuspicious value: `all` is true, any other bool is false, and a number is one."""
         self._answers += 1
         if self._answers > _MOST_ANSWERS:
-            raise CaptureError("the program waits for a value to change, and an estimate has none: measure it instead")
+            raise CaptureError(
+                "the program loops until a value changes, and an estimate has no values: measure it instead"
+            )
         if tensor.dtype is torch.bool:
             return tensor in self._affirmed
         return 1.0 if tensor.dtype.is_floating_point else 1

@@ -1,4 +1,4 @@
-"""The trace of a step that is run for real."""
+"""The trace of a step that is run."""
 
 from __future__ import annotations
 

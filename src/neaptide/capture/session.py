@@ -1,7 +1,6 @@
 """One capture, iteration by iteration: record some, then time some without the recorder.
 
-A step function and a script drive it in the same way: `advance` is called between iterations, until it says that
-nothing more is needed.
+Its owner calls `advance` between iterations, until `advance` returns False.
 """
 
 from __future__ import annotations
@@ -30,13 +29,14 @@ from neaptide.capture.recording.cutting import (
 from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.timing.device_times import Aside, KernelRun, logged, times_from
-from neaptide.capture.timing.timing import Events, Span, match, profiled
+from neaptide.capture.timing.profiler_times import Events, Span, match, profiled
 from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.trace import Trace
 from neaptide.devices.interface import LocalDevice
 from neaptide.devices.local import local_device
 
-# The first recorded iteration settles what outlives iterations, the last one shows what the one before left behind.
+# Recorded iterations around those that count: the first one allocates the memory that outlives iterations, and the last
+# one shows which memory the iteration before it left behind.
 SETTLING, CLOSING = 1, 1
 
 
@@ -46,16 +46,16 @@ class CaptureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A trace, and where in the recorder's log its ops and tensors come from."""
+    """A trace, and where its ops and tensors are in the recorder's log."""
 
     trace: Trace
-    start: int  # the kernel that is the trace's first op
+    start: int  # the log's kernel that is the trace's first op
     end: int
     tensor_of_storage: Mapping[int, int]
 
 
 class Session:
-    """Captures the iterations between its `advance` calls; `recorder` is to be told of modules and optimizers."""
+    """Captures the iterations between its `advance` calls. Its owner reports modules and optimizers to `recorder`."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Session:
     ) -> None:
         self._device = device
         self._kernels = kernels or local_device(device)  # None: the device keeps no log of its kernels
-        self._aside = aside or Aside()  # what is done meanwhile and is not the program's
+        self._aside = aside or Aside()  # work that is not the program's
         self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
-        # What is done to the iterations in turn. Plain ones give the step time, profiled ones share it among the ops;
-        # where the device keeps a log of its kernels, that gives both.
+        # One instrument per iteration. Plain iterations give the step time, and profiled ones divide it among the ops;
+        # where the device keeps a log of its kernels, the log gives both.
         instruments = ["record"] * (SETTLING + recorded + CLOSING)
         if self._kernels is not None:
             instruments += ["log"] * (2 * timed)
@@ -94,11 +94,11 @@ class Session:
         self._recorded_kernels = KernelRun()
         self._runs: list[KernelRun] = []
         self.op_of_kernel: Integers | None = None
-        """From the device's own log, once there is a trace: which op each kernel of an iteration belongs to."""
+        """Which op each kernel of an iteration belongs to, by the device's log; set once there is a trace."""
 
     @property
     def recording(self) -> bool:
-        """Whether the iteration at hand is recorded."""
+        """Whether the current iteration is recorded."""
         return self._recording
 
     @property
@@ -107,7 +107,7 @@ class Session:
         return len(self._marks) > SETTLING + 1 + CLOSING
 
     def advance(self) -> bool:
-        """End the iteration before and begin the next; False when the capture has all it needs."""
+        """End the current iteration and begin the next; False when the capture has all it needs."""
         self._end_iteration()
         if self._on_progress is not None:
             self._on_progress(self._done, len(self._instruments))
@@ -118,7 +118,7 @@ class Session:
         if instrument == "record":
             if not self._recording:
                 self._start_recording()
-            gc.collect()  # so that reference cycles of one iteration do not end inside another
+            gc.collect()  # so that reference cycles of one iteration are not freed inside another
             self._marks.append(self.recorder.clock)
         elif instrument == "plain":
             self._started = perf_counter()
@@ -151,22 +151,21 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Stop watching, wherever the capture is."""
+        """Stop watching, at any point of the capture."""
         if self._recording:
             self._marks.append(self.recorder.clock)
             self._recording = False
         self._stack.close()
 
     def trace(self, where: Where, times: Callable[[Log, int, int], Times] | None = None) -> Trace:
-        """The trace of a settled iteration: of the one with the highest peak, where they differ.
+        """The trace of a settled iteration; if iterations differ, of the one with the highest peak.
 
-        Also from a capture that was broken off, as long as one iteration was recorded. `times` takes the place of the
-        measured ones.
+        An unfinished capture gives a trace, too, if it recorded one iteration. `times` replaces the measured times.
         """
         return self.captured(where, times).trace
 
     def captured(self, where: Where, times: Callable[[Log, int, int], Times] | None = None) -> Captured:
-        """The trace and where its ops and tensors are in the recorder's log."""
+        """The trace, and where its ops and tensors are in the recorder's log."""
         log, marks = undo_copies(self.recorder.log), self._marks
         if len(marks) < 2 or marks[-1] == marks[0]:
             raise CaptureError(f"no operation on {self._device.type} was seen")
@@ -184,7 +183,7 @@ class Session:
         return Captured(trace_of(log, start, end, chosen, where, variation), start, end, rows)
 
     def _logged_times(self, log: Log, start: int, end: int) -> Times:
-        """Times from the device's own log of its kernels, or the recorder's where there is none to go by."""
+        """Times from the device's log of its kernels, or the recorder's times if no logged run is complete."""
         assert self._kernels is not None
         at = max(i for i, mark in enumerate(self._marks) if mark <= start)
         base, following = self._marks[at], self._marks[min(at + 1, len(self._marks) - 1)]
@@ -209,7 +208,7 @@ class Session:
         )
 
     def _measured_times(self, log: Log, start: int, end: int) -> Times:
-        """Times from the profiled runs, or the recorder's where those did something else; they sum to a plain step."""
+        """Times from the profiled runs, or the recorder's if their ops do not match; scaled to the plain step time."""
         marks = self._marks
         count = end - start
         seconds = np.array([kernel.seconds for kernel in log.kernels[start:end]])
@@ -239,11 +238,11 @@ class Session:
 
     @staticmethod
     def _launching(calls: list[tuple[str, int]], base: int) -> dict[int, int]:
-        """For each kernel from `base` on, its position among the calls: of those with one clock, the last."""
+        """For each kernel from `base` on, the position of its call; of several calls at one kernel, the last."""
         return {kernel - base: position for position, (_, kernel) in enumerate(calls)}
 
 
 def _gaps(run: list[Span]) -> list[float]:
-    """The host's time before each op."""
+    """The host time before each op."""
     ends = [0.0, *(span.end_seconds for span in run)]
     return [max(0.0, span.start_seconds - end) for span, end in zip(run, ends, strict=False)]

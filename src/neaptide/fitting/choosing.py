@@ -1,4 +1,4 @@
-"""The plan for a profiled iteration: what the planner wants, less what cannot be carried out."""
+"""The plan for a profiled iteration: the planner's plan without the gaps that cannot be carried out."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ROUNDS = 6
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A program, and what it should take."""
+    """A program, and its predicted memory and time."""
 
     trace: Trace
     program: Program
     summary: Summary
-    elsewhere_bytes: int  # on the device, but not the iteration's
-    refused: dict[int, str]  # tensors that stay, and why
+    elsewhere_bytes: int  # on the device, but not part of the iteration
+    refused: dict[int, str]  # tensors that must stay, and why
 
     @property
     def peak_bytes(self) -> int:
@@ -48,10 +48,10 @@ def choose(
     device: DeviceSpec,
     allocated_bytes: int,
 ) -> Chosen:
-    """Plan, and plan again without the tensors that the executor refuses, until what it carries out is in the budget.
+    """Plan, and plan again without the tensors that the executor refuses, until the program fits the budget.
 
-    CannotFitError, or ValueError, if that cannot be had. `allocated_bytes` is what the device holds as the iteration
-    begins.
+    CannotFitError or ValueError if no program does. `allocated_bytes` are the bytes that the device holds when the
+    iteration begins.
     """
     at_start = int(trace.tensors.bytes[trace.tensors.born == -1].sum())
     elsewhere = max(0, allocated_bytes - at_start)
@@ -78,17 +78,17 @@ def choose(
                 return chosen
         lowest = min(lowest, chosen.peak_bytes)
         refused.update({refusal.tensor: refusal.reason for refusal in program.refused})
-        if not program.refused:  # the moments are coarser than the ops: aim lower, and then by more and more
+        if not program.refused:  # moments are coarser than ops: aim lower, by more each time
             missed = (chosen.peak_bytes - budget_bytes) << max(tried - 1, 0)
             target = max(target - missed, min(target, lower_bound(open_to_planners)))
     raise ValueError(
-        f"the plans as they can be carried out here need {format_bytes(lowest)}, more than the budget of "
-        f"{format_bytes(budget_bytes)}: give it more"
+        f"the best plan that can be carried out here needs {format_bytes(lowest)}, more than the budget of "
+        f"{format_bytes(budget_bytes)}: raise the budget"
     )
 
 
 def _without(trace: Trace, refused: dict[int, str]) -> Trace:
-    """The trace with some tensors made to look like what no planner touches."""
+    """The trace with the refused tensors disguised as temporaries, which no planner touches."""
     if not refused:
         return trace
     kind, saved = trace.tensors.kind.copy(), trace.tensors.saved.copy()

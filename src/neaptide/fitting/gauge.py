@@ -1,4 +1,4 @@
-"""What iterations really take: the device's own peak counter, and its own clock."""
+"""Measures the peak memory and the time of iterations by the device's own counter and clock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from statistics import median
 
 import torch
 
-_LAST = 64  # iterations
+_LAST = 64  # iterations whose times are kept
 
 
 class Gauge:
-    """Told of every iteration's beginning."""
+    """Its owner calls `mark` at every beginning of an iteration."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -20,14 +20,11 @@ class Gauge:
         self.peak_bytes: int | None = None
 
     def allocated(self) -> int:
-        """Bytes in live blocks, now."""
+        """Bytes in live blocks now."""
         return int(self._module.memory_allocated())
 
     def mark(self, measured: bool) -> int:
-        """An iteration ends here and another begins; `measured` says whether the one that ends counts.
-
-        The peak since the last mark.
-        """
+        """End an iteration, which counts if `measured`, and begin the next. Returns the peak since the last mark."""
         peak = int(self._module.max_memory_allocated())
         if measured:
             self.peak_bytes = max(self.peak_bytes or 0, peak)
@@ -39,7 +36,7 @@ class Gauge:
 
     @property
     def seconds(self) -> float | None:
-        """Of the median iteration that counts."""
+        """The time of the median iteration that counts."""
         torch.accelerator.synchronize()
         times = [first.elapsed_time(second) / 1e3 for (first, _), (second, counts) in pairwise(self._events) if counts]
         return median(times) if times else None

@@ -1,4 +1,4 @@
-"""The device that is here, as the cost model sees it: the catalogue's, with the link and what a swap costs measured."""
+"""The device of this machine as the cost model sees it: figures of the catalogue, a measured link and swap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def spec_of(device: torch.device) -> DeviceSpec:
         spec = find_device(
             here.spec_name if here else torch.get_device_module(device).get_device_properties(device).name
         )
-    except ValueError:  # it is in no catalogue, and what is planned here rests on measured times, not on its figures
+    except ValueError:  # not in the catalogue; plans rest on measured times, so another device's figures do
         spec = CATALOGUE["A100-40GB"]
     return replace(spec, link_bandwidth=link_bandwidth(device), swap_seconds=swap_seconds(device))
 
@@ -43,7 +43,7 @@ def link_bandwidth(device: torch.device) -> float:
 
 
 def swap_seconds(device: torch.device) -> float:
-    """The time that the program's own thread spends on one swap, the best of a few."""
+    """The time that one swap takes on the program's own thread, the best of a few."""
     copier = Copier(device)
     best = float("inf")
     for _ in range(4):

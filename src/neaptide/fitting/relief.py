@@ -1,8 +1,8 @@
-"""While a model is profiled, what autograd saved waits on the host: profiling needs little more than a plan does.
+"""While a model is profiled, tensors that only autograd holds wait in host memory.
 
-Nothing is known yet of what comes, so this is done in the plainest way: what nothing but autograd holds any more leaves
-at once, the program's stream waits until it has left, and it is back when autograd asks for it. It is slow, and only
-for some iterations.
+So profiling needs little more memory than a plan does. Nothing is known yet of the iteration, so each tensor is copied
+out as soon as only autograd holds it, the program's stream waits for the copy, and the tensor is copied back when
+autograd asks for it. This is slow, but only during profiling.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)
 
 
 def is_only_saved(address: int) -> bool:
-    """Whether nothing but one record holds a storage: the second count is the object that Python sees it through."""
+    """Whether only one record holds a storage; Python's own reference to it is the second count."""
     return bool(torch._C._storage_Use_Count(address) <= 2)
 
 
 def may_be_moved(tensor: Tensor, device_type: str) -> bool:
-    """Whether a saved tensor is plain memory of the device."""
+    """Whether a saved tensor is plain memory on the device."""
     strided = tensor.layout == torch.strided and tensor.device.type == device_type
     return strided and not tensor.is_conj() and not tensor.is_neg()
 
@@ -44,14 +44,14 @@ class Relief:
         self.aside = Aside(self.copier.stream_ids)
 
     def send(self, record: Record, leaves: Callable[[Record], None]) -> None:
-        """Nothing but autograd holds it any more: it leaves; `leaves` is told before."""
+        """Copy the record's storage to the host and free it; `leaves` is called before."""
         if record.holder is not None:
             leaves(record)
             record.send(_AWAY)
             record.release(_AWAY)
 
     def there(self, record: Record) -> Tensor:
-        """Its storage, on the device."""
+        """The record's storage on the device, copied back if necessary."""
         if record.holder is None:
             record.receive()
         assert record.holder is not None
@@ -59,7 +59,7 @@ class Relief:
 
 
 class _Held:
-    """What autograd holds of a tensor whose storage may leave."""
+    """Autograd's handle of a saved tensor whose storage may leave the device."""
 
     __slots__ = ("record", "view")
 
@@ -68,14 +68,14 @@ class _Held:
 
 
 class Relieved:
-    """A context for iterations that are timed: they save as they will under a plan, and are relieved."""
+    """A context for timed iterations: their saved tensors wait in host memory, as in recorded ones."""
 
     def __init__(self, device: torch.device, relief: Relief, persistent: Iterable[Tensor]) -> None:
         self._device_type = device.type
         self._relief = relief
         self._stay = {tensor.untyped_storage()._cdata for tensor in persistent}
         self._records: WeakValueDictionary[int, Record] = WeakValueDictionary()  # by the address of the storage
-        self._held: dict[int, ref[Record]] = {}  # by the address: not known to be held by autograd alone
+        self._held: dict[int, ref[Record]] = {}  # by the address: others than autograd may hold these
         self._hooks = saved_tensors_hooks(self._pack, self._unpack)
         self.asked = False  # autograd has asked for something since `begin`
 

@@ -1,4 +1,4 @@
-"""What a run says of itself."""
+"""The text of a run's summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LINES = 12
 
 
 def described(run: Run) -> str:
-    """The figures, and the largest of the tensors that something was done to."""
+    """The run's figures, its largest planned tensors, and the tensors that must stay."""
     chosen = run.chosen
     if chosen is None:
         return f"budget {format_bytes(run.budget_bytes)}; still profiling, so there is no plan yet"

@@ -1,4 +1,4 @@
-"""One run of a model under a budget: profile some iterations, plan, then carry the plan out."""
+"""One run of a model under a budget: profile iterations, make a plan, then carry it out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Run:
         self.model, self.budget_bytes = model, budget_bytes
         self.device = parameter.device
         self.replans = 0
-        self.profiled_peak_bytes: int | None = None  # of the iterations that were profiled
+        self.profiled_peak_bytes: int | None = None  # of the profiled iterations
         self.chosen: Chosen | None = None
         self._planner, self._spec, self._timed = planner, spec, timed
         self._gauge = Gauge(self.device)
@@ -128,7 +128,7 @@ class Run:
         return self._gauge.seconds
 
     def summary(self) -> str:
-        """Predicted and measured peak and time, and what was done to which tensors; it is printed, too."""
+        """Print and return the predicted and measured peak and time, and what the plan does to which tensors."""
         text = described(self)
         print(text)
         return text

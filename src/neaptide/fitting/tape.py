@@ -1,4 +1,4 @@
-"""A recorder that also keeps what the executor needs: the calls behind the ops, and what autograd saved and when."""
+"""A recorder that also keeps what the executor needs: the calls of ops, and which tensors autograd saved, and when."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class _Iteration:
     saves: list[_Saved] = field(default_factory=list)
     kernel_of_moment: list[int] = field(default_factory=list)
     only_saved_from: dict[int, int] = field(default_factory=dict)
-    held: dict[int, int] = field(default_factory=dict)  # storages that more than autograd may hold: their address
+    held: dict[int, int] = field(default_factory=dict)  # storages that others than autograd may hold, and their address
 
 
 @dataclass(slots=True)
 class _Ticket:
-    """What autograd holds while it is recorded."""
+    """Autograd's handle of a saved tensor while the iteration is recorded."""
 
     iteration: _Iteration
     position: int
-    saved: Tensor | Record  # a record, if its storage may leave
+    saved: Tensor | Record  # a record if its storage may leave the device
 
     def __del__(self) -> None:
         self.iteration.saves[self.position].gone = len(self.iteration.kernel_of_moment)
@@ -56,8 +56,8 @@ class Tape(Recorder):
     def __init__(self, relief: Relief, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
         super().__init__(device, launched)
         self._relief = relief
-        self._records: dict[int, ref[Record]] = {}  # of storages that autograd has, by the log's numbers
-        self._away: set[int] = set()  # those of them that are on the host
+        self._records: dict[int, ref[Record]] = {}  # of storages that autograd saved, by the log's numbers
+        self._away: set[int] = set()  # those that are in host memory
         self._iterations: list[_Iteration] = []
         self._persistent: dict[int, str] = {}
         self.asked = False  # autograd has asked for something since `begin`
@@ -81,7 +81,7 @@ class Tape(Recorder):
         return out
 
     def _described(self, value: Any) -> Any:
-        """The same with references, by the log's numbers, in place of tensors."""
+        """The value with each tensor replaced by a reference with the log's number."""
         if isinstance(value, Tensor):
             return self._reference(value)
         if isinstance(value, (list, tuple)):
@@ -106,7 +106,7 @@ class Tape(Recorder):
     # What autograd saves
 
     def _moment(self, iteration: _Iteration) -> int:
-        """A new moment; what nothing else holds any more is noted with it."""
+        """Begin a moment, and copy out the storages that only autograd holds by now."""
         moment = len(iteration.kernel_of_moment)
         iteration.kernel_of_moment.append(self._clock)
         for number, address in list(iteration.held.items()):
@@ -149,7 +149,7 @@ class Tape(Recorder):
         self._away.add(record.tensor)
 
     def _lost(self, number: int) -> None:
-        """Autograd has it no more."""
+        """Autograd has dropped the record of a storage."""
         if number in self._away:
             self._away.discard(number)
             self.log.storages[number].died = self._clock - 1
@@ -169,13 +169,13 @@ class Tape(Recorder):
             holder = self._relief.there(record)
             if record.tensor in self._away:
                 self._away.discard(record.tensor)
-                self._watch(record.tensor, holder.untyped_storage())  # it is back, in another one
+                self._watch(record.tensor, holder.untyped_storage())  # it is back, in another storage
             return saved.view.on(holder)
 
     # What is made of it
 
     def recording(self, captured: Captured) -> Recording:
-        """The recorded iteration that the trace is of, with the trace's numbers."""
+        """The recorded iteration of the trace, with the trace's numbers."""
         rows, start, end = captured.tensor_of_storage, captured.start, captured.end
         chosen = next(iteration for iteration in self._iterations if iteration.start == start)
         others = [other for other in self._iterations if other is not chosen and len(other.calls) == len(chosen.calls)]
@@ -218,7 +218,7 @@ def _renumbered(call: Call, rows: Mapping[int, int], changes: bool) -> Call:
 
 
 def _differs(call: Call, offset: int, other: _Iteration) -> bool:
-    """Whether the same op of another iteration was called with other numbers, or is another op."""
+    """Whether another iteration called this op with other numbers, or made another op in its place."""
     again = other.calls.get(other.start + offset)
     if again is None or again.function is not call.function:
         return True

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What one network's blocks have in common."""
+    """The sizes that all blocks of one network share."""
 
     width: int
     heads: int

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., 2019): an encoder that fills in masked words and says if two sentences follow."""
+"""BERT (Devlin et al., 2019): an encoder that fills in masked words and says whether one sentence follows another."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def v3(repeats: tuple[int, int, int]) -> Row:
 
 
 def v4(repeats: tuple[int, int, int]) -> Row:
-    """The whole of v4 with so many cells in each stage."""
+    """The whole of v4 with this many cells in each stage."""
     first, middle, last = repeats
     return (*V4_STEM, *(V4_A,) * first, V4_REDUCTION_A, *(V4_B,) * middle, V4_REDUCTION_B, *(V4_C,) * last)
 

@@ -23,7 +23,7 @@ def _twice(channels: int, out: int) -> nn.Sequential:
 
 
 class UNet(nn.Module):
-    """So many levels down and up; each level doubles the channels and halves the image."""
+    """`levels` levels down and up; each level doubles the channels and halves the image."""
 
     def __init__(self, levels: int, width: int) -> None:
         super().__init__()

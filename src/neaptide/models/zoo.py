@@ -1,4 +1,4 @@
-"""The zoo's one vocabulary: a recipe says how to make a network and feed it, a workload is one that can step.
+"""The zoo's registry: a recipe says how to make and feed a network; a workload is a network that can step.
 
 Every family file registers its names with `family`; `build` turns a name into a workload.
 """

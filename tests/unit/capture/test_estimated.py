@@ -126,7 +126,7 @@ def test_a_loop_that_waits_for_a_value_ends_in_an_error() -> None:
         while not (torch.rand(1) > 2):
             pass
 
-    with pytest.raises(CaptureError, match="waits for a value to change"):
+    with pytest.raises(CaptureError, match="loops until a value changes"):
         estimate(lambda: step, V100)
 
 

@@ -1,4 +1,4 @@
-"""Watches a running program below autograd and cuts what it saw into iterations.
+"""Logs the ops and storages of a running program below autograd, and cuts the log into iterations.
 
-`capture` itself and `fitting` import it.
+`capture`, `fitting` and `live.job` import it.
 """

@@ -1,7 +1,8 @@
-"""Puts back what recording changes: under a dispatch mode the framework avoids some in-place ops.
+"""Restores the in-place ops that the framework avoids while a dispatch mode records.
 
-The autograd engine sums the gradients of two branches into the first if nothing else holds it; a linear layer adds its
-bias in place; the backward of a lookup scatters into fresh zeros. With a mode on, each makes one more tensor instead.
+Without a mode, the autograd engine sums the gradients of two branches into the first if nothing else holds it, a linear
+layer adds its bias in place, and the backward pass of a lookup scatters into new zeros. With a mode, each of them makes
+one more tensor.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _was_in_place(kernel: Kernel, index: int, storages: list[Storage], before: l
     if first.died != index or result.born != index or first.bytes != result.bytes:
         return False
     if kernel.name == "aten::add" and kernel.phase is Phase.BACKWARD:
-        # A view holds its base, so the engine does not add into one.
+        # The engine does not add into a view, which holds its base.
         return kernel.first_is_whole and len(kernel.shapes) == 2 and kernel.shapes[0] == kernel.shapes[1]
     if kernel.name == "aten::add":
         return kernel.in_linear
@@ -60,7 +61,7 @@ def _was_in_place(kernel: Kernel, index: int, storages: list[Storage], before: l
 
 
 def _in_place(kernel: Kernel, storages: list[Storage], stands_for: list[int]) -> Kernel:
-    """The kernel writing its first argument, which lives on in place of the result."""
+    """The kernel as an in-place op: it writes its first argument, which replaces the result."""
     assert kernel.first is not None
     made = kernel.writes[0]
     first, result = storages[kernel.first], storages[made]

@@ -1,4 +1,4 @@
-"""From the recorder's continuous log to the trace of one iteration."""
+"""Cuts the recorder's continuous log and makes the trace of one iteration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Times:
     seconds: Floats
     host_seconds: Floats
     scratch_bytes: npt.NDArray[np.int64]
-    fill: Floats | None = None  # share of the device, where it is known better than from the shapes
+    fill: Floats | None = None  # share of the device, if it was measured; else the shapes give it
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What ran and on what."""
+    """The name of a program, its batch, and the device it ran on."""
 
     name: str
     device: str
@@ -40,7 +40,7 @@ class Where:
 
 
 def held_between(log: Log) -> npt.NDArray[np.int64]:
-    """The bytes held just before each kernel is launched, and after the last."""
+    """The bytes held before each kernel, and after the last."""
     n = len(log.kernels)
     change = np.zeros(n + 2, dtype=np.int64)
     for storage in log.storages:
@@ -52,14 +52,14 @@ def held_between(log: Log) -> npt.NDArray[np.int64]:
 
 
 def low_point(log: Log, earliest: int) -> int:
-    """Where to cut between two iterations: the least held bytes from `earliest` to the next outermost module call."""
+    """Where to cut between two iterations: where least is held from `earliest` to the next outermost module call."""
     latest = next((start for start in log.root_starts if start >= earliest), earliest)
     held = held_between(log)[earliest : latest + 1]
     return earliest + int(held.argmin())
 
 
 def variation_of(log: Log, marks: Sequence[int]) -> str:
-    """How the iterations between the marks differ, in one sentence; empty when they do not."""
+    """How the iterations between the marks differ, in one sentence; empty if they are equal."""
     first = log.kernels[marks[0] : marks[1]]
     for start, end in pairwise(marks[1:]):
         for position, (a, b) in enumerate(zip(first, log.kernels[start:end], strict=False)):
@@ -119,7 +119,7 @@ def trace_of(log: Log, start: int, end: int, times: Times, where: Where, variati
 
 
 def held_storages(log: Log, start: int, end: int) -> list[int]:
-    """The storages that are the tensors of the trace of these kernels, in the trace's order."""
+    """The storages that become the tensors of these kernels' trace, in the trace's order."""
     return [i for i, storage in enumerate(log.storages) if _is_held(storage, start, end)]
 
 
@@ -129,7 +129,7 @@ def _is_held(storage: Storage, start: int, end: int) -> bool:
 
 
 def _kinds(log: Log, numbers: Sequence[int], end: int) -> list[Kind]:
-    """The kind of each storage: what a hook said, else from who made it and how long it lives."""
+    """The kind of each storage: from a hook, or else from the kernel that made it and from its lifetime."""
     producer: dict[int, Kernel] = {}
     for kernel in log.kernels[:end]:
         for number in kernel.writes:
@@ -143,7 +143,7 @@ def _kinds(log: Log, numbers: Sequence[int], end: int) -> list[Kind]:
             return storage.kind
         maker = producer.get(number)
         if maker is None or (
-            # Made outside any module from nothing but inputs: a batch on its way to the model.
+            # Made outside modules from inputs alone: a batch on its way to the model.
             maker.phase in (Phase.FORWARD, Phase.INFERENCE)
             and not maker.module
             and all(kinds.get(read) is Kind.INPUT for read in maker.reads if read not in maker.writes)

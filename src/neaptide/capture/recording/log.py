@@ -16,14 +16,14 @@ class Storage:
 
     bytes: int
     layout: str
-    born: int  # the kernel before which it was there
-    died: int | None = None  # the kernel after which it was gone
-    kind: Kind | None = None  # as far as the hooks can tell
+    born: int  # the first kernel that it exists for
+    died: int | None = None  # the last kernel that it exists for
+    kind: Kind | None = None  # if the hooks know it
     label: str = ""
     saved: bool = False
-    strides: tuple[int, ...] = ()  # with `layout`, how its first tensor lies in it
+    strides: tuple[int, ...] = ()  # with `layout`, how its first tensor is laid out
     phase: Phase | None = None  # of the kernel that first wrote it
-    mirrored: bool = False  # some view lies in it as the first tensor does
+    mirrored: bool = False  # some view is laid out like the first tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Kernel:
     cost: Cost
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    shapes: tuple[torch.Size, ...]  # of what it was given, to compare iterations
-    seconds: float  # while recorded; the recorder's own cost is outside
+    shapes: tuple[torch.Size, ...]  # of its tensor arguments, to compare iterations
+    seconds: float  # under the recorder, without the recorder's own time
     first: int | None  # storage of the first argument, which an in-place variant would write
-    first_is_whole: bool  # and that argument is no view
+    first_is_whole: bool  # that argument is not a view
     in_linear: bool  # called by a linear layer
 
 
 @dataclass(slots=True)
 class Log:
-    """All that was seen, in order."""
+    """All launches and storages, in order."""
 
     kernels: list[Kernel] = field(default_factory=list)
-    calls: list[tuple[str, int]] = field(default_factory=list)  # ops but views, and the kernels before each
-    launched: list[int] = field(default_factory=list)  # the device's count after each call; 0 if it has none
+    calls: list[tuple[str, int]] = field(default_factory=list)  # ops except views, and the kernels before each
+    launched: list[int] = field(default_factory=list)  # the device's count of kernels after each call; 0 without one
     storages: list[Storage] = field(default_factory=list)
-    root_starts: list[int] = field(default_factory=list)  # the kernels before each outermost module call
-    stands_for: list[int] = field(default_factory=list)  # of each storage, the one it is counted as (`accumulation`)
+    root_starts: list[int] = field(default_factory=list)  # the number of kernels before each outermost module call
+    stands_for: list[int] = field(default_factory=list)  # for each storage, the one that replaces it (`accumulation`)

@@ -1,4 +1,4 @@
-"""What can be known of an op and its tensors without running it: from its schema and its arguments."""
+"""What an op's schema and arguments say of it without running it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-# They allocate and launch nothing.
+# These ops allocate and launch no kernel.
 _ALLOCATIONS = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
-# They give a view back although their schema does not say so.
+# These ops return a view although their schema does not say so.
 _SILENT_VIEWS = {aten._unsafe_view, aten.lift_fresh, aten.lift}
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a schema says of an op."""
+    """Facts from an op's schema."""
 
     launches: bool
     view: bool
@@ -27,7 +27,7 @@ class Facts:
 
 
 def facts_of(func: Any) -> Facts:
-    """Whether an op launches a kernel or only looks at memory in another way, and which arguments it writes."""
+    """Whether an op launches a kernel or only makes a view, and which arguments it writes."""
     schema, packet = func._schema, func.overloadpacket
     view = packet in _SILENT_VIEWS or (
         not schema.is_mutable and bool(schema.returns) and all(result.alias_info for result in schema.returns)
@@ -48,19 +48,19 @@ def layout_of(tensor: Tensor) -> str:
 
 
 def is_host_arithmetic(ins: list[Tensor]) -> bool:
-    """Whether an optimizer's op is on its step counters, which PyTorch keeps on the host beside a GPU."""
+    """Whether an optimizer's op works on its step counters, which PyTorch keeps in host memory for a GPU."""
     return bool(ins) and all(tensor.dim() == 0 for tensor in ins)
 
 
 def argument_of(args: Any, kwargs: Any, key: int | str) -> Any:
-    """The argument at a position or of a name; None where it was left out."""
+    """The argument at a position or with a name; None if it was omitted."""
     if isinstance(key, str):
         return kwargs.get(key)
     return args[key] if key < len(args) else None
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors in some arguments, lists and tuples and dicts of them included; a sparse one gives its parts."""
+    """The tensors in some arguments, also inside lists, tuples and dicts; a sparse tensor gives its parts."""
     for value in values:
         if isinstance(value, Tensor):
             if value.layout == torch.strided:

@@ -1,7 +1,7 @@
 """The recorder: a dispatch mode and a few hooks that log what a training or inference loop does.
 
-It writes one continuous log. Where iterations begin and end is decided afterwards (`cutting`), because only then is it
-known which optimizer closes one, and what a step leaves behind for the next to free.
+It writes one continuous log. `cutting` decides afterwards where an iteration begins and ends, because only then is it
+known which memory a step leaves behind for the next one to free.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _QUERIES = {"prim", "profiler"}
 class Recorder(TorchDispatchMode):
     """Logs every op on `device` while it is entered. It keeps no tensor alive and changes no result.
 
-    It also wants to be told of modules and optimizers: see `hooks.watching`.
+    It must also hear of modules and optimizers, through `hooks.watching`.
     """
 
     def __init__(self, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
         super().__init__()
-        self._launched = launched  # how many kernels the device was given so far
+        self._launched = launched  # the device's own count of launched kernels
         self.log = Log()
         self._device_type = device.type
         self._clock = 0  # kernels launched
         self._alive: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._facts: dict[Any, Facts] = {}
         self._modules: list[str] = []
-        self._linear_depth = 0  # of the linear layer at work, among the modules
-        self._path = ""  # of the module at work
+        self._linear_depth = 0  # depth of the running linear layer among the modules
+        self._path = ""  # of the running module
         self._names: dict[int, str] = {}  # of modules and parameters
         self._main_root: int | None = None
         self._module_of_node: dict[int, str] = {}
@@ -55,7 +55,7 @@ class Recorder(TorchDispatchMode):
 
     @property
     def clock(self) -> int:
-        """How many kernels were launched so far."""
+        """The number of kernels launched so far."""
         return self._clock
 
     def _now(self) -> float:
@@ -75,7 +75,7 @@ class Recorder(TorchDispatchMode):
         self._active = False
         super().__exit__(kind, error, trace)
         self._stack.close()
-        self._alive.clear()  # what lives on is no longer watched
+        self._alive.clear()  # storages that live on are no longer watched
 
     # Ops
 
@@ -150,7 +150,7 @@ class Recorder(TorchDispatchMode):
         if torch._C._current_graph_task_id() != -1:
             return Phase.BACKWARD
         training = torch.is_grad_enabled()
-        # Outside modules: clipping, zeroing and, without gradients, averaging of weights.
+        # Outside modules, these are clipping, zeroing and, without gradients, averaging of weights.
         if not self._modules and ins and (all if training else any)(map(self._is_optimizers, ins)):
             return Phase.OPTIMIZER
         return Phase.FORWARD if training else Phase.INFERENCE
@@ -162,7 +162,7 @@ class Recorder(TorchDispatchMode):
         return storage is not None and (storage.kind in kinds or storage.phase is Phase.OPTIMIZER)
 
     def _module(self, phase: Phase) -> str:
-        """The path of the module at work; a backward op belongs to the module whose forward made its node."""
+        """The path of the running module; a backward op belongs to the module whose forward made its node."""
         if phase is Phase.BACKWARD and not self._modules:
             node = torch._C._current_autograd_node()
             return self._module_of_node.get(node._sequence_nr(), "") if node is not None else ""
@@ -174,7 +174,7 @@ class Recorder(TorchDispatchMode):
     # Storages
 
     def _storage(self, tensor: Tensor, kernel: int | None = None) -> int | None:
-        """The log's number for a tensor's storage, noted now if it is new; None if it is not on the device."""
+        """The log's number of a tensor's storage, which is added if it is new; None if it is not on the device."""
         if tensor.device.type != self._device_type or tensor.layout != torch.strided:
             return None
         storage = tensor.untyped_storage()
@@ -203,12 +203,12 @@ class Recorder(TorchDispatchMode):
         self._alive[key] = (number, weakref.ref(storage, died))
 
     def _stop_watching(self, holder: Tensor) -> None:
-        """Its storage leaves; for the log it is still there."""
+        """Stop watching a storage that leaves the device; in the log it stays alive."""
         self._alive.pop(holder.untyped_storage()._cdata, None)
 
     @contextmanager
     def _silence(self) -> Iterator[None]:
-        """What is called inside is not the program's."""
+        """Do not log the ops inside: they are not the program's."""
         before, self._quiet = self._quiet, True
         try:
             yield
@@ -232,7 +232,7 @@ class Recorder(TorchDispatchMode):
             storage.kind, storage.label = kind, label
 
     def _name_gradient(self, phase: Phase, outs: list[Tensor]) -> None:
-        """What the engine puts into a parameter's `grad` is a gradient from then on."""
+        """A tensor that the engine puts into a parameter's `grad` is a gradient from then on."""
         node = torch._C._current_autograd_node() if phase is Phase.BACKWARD else None
         parameter = getattr(node, "variable", None)  # only the node that accumulates has one
         for tensor in outs if parameter is not None else ():
@@ -243,7 +243,7 @@ class Recorder(TorchDispatchMode):
         if number is not None:
             self.log.storages[number].saved = True
         with self._silence():
-            return tensor.detach()  # the tensor itself would hold its own node in a cycle
+            return tensor.detach()  # the tensor itself and its node would hold each other
 
     def _unpack(self, packed: Any) -> Tensor:
         tensor: Tensor = packed
@@ -277,7 +277,7 @@ class Recorder(TorchDispatchMode):
                 self._name(tensor, Kind.INPUT, "")
 
     def leave_module(self) -> None:
-        if self._modules:  # empty when the module was entered before the recorder
+        if self._modules:  # empty if the module was entered before the recorder
             self._modules.pop()
         self._linear_depth = 0
 
@@ -292,7 +292,7 @@ class Recorder(TorchDispatchMode):
             self._name_optimizer(optimizer)
 
     def _name_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Tell the optimizer's parameters, their gradients and its own state apart."""
+        """Name the optimizer's parameters, their gradients and its own state."""
         for group in optimizer.param_groups:
             for position, parameter in enumerate(group["params"]):
                 label = self._names.get(id(parameter), f"parameter {position}")

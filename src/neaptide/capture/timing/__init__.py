@@ -1,4 +1,4 @@
-"""How long ops take: measured by the framework or the device, or estimated by a cost model.
+"""How long ops take: by the framework's profiler, by the device's log of its kernels, or by a cost model.
 
-`capture` itself imports it.
+Only `capture` and `fitting` import it.
 """

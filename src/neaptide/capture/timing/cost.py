@@ -27,12 +27,12 @@ FULL_COMPUTE_FILL = 0.5  # blocks spread over all SMs first, so a half-filled de
 FULL_BANDWIDTH_FILL = 0.4  # and fewer SMs than that saturate its memory
 # Winograd's algorithm for 3 x 3 convolutions: less arithmetic in smaller tiles.
 WINOGRAD_ARITHMETIC, WINOGRAD_PIECES = 1 / 1.5, 4
-DEPTHWISE_READS = 4  # a depthwise convolution reads its neighbourhoods anew
+DEPTHWISE_READS = 4  # a depthwise convolution reads each neighbourhood again
 
-# They read as much of their first argument as they write, not all of it.
+# These ops read only as much of their first argument as they write.
 _LOOKUPS = {aten.embedding, aten.index, aten.index_select, aten.gather, aten.take}
 _BATCH_NORMS = {aten.native_batch_norm, aten.native_batch_norm_backward, aten._native_batch_norm_legit}
-_CONVOLUTIONS = {aten.convolution: 1, aten.convolution_backward: 2}  # and where their weight is among the arguments
+_CONVOLUTIONS = {aten.convolution: 1, aten.convolution_backward: 2}  # the position of the weight among the arguments
 _RNN_LAYERS = {aten.mkldnn_rnn_layer, aten.mkldnn_rnn_layer_backward}
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -42,7 +42,7 @@ class Cost:
     """What one op costs on any device."""
 
     flops: float
-    arithmetic: float  # flops that are really carried out
+    arithmetic: float  # flops that the algorithm carries out
     moved_bytes: int
     pieces: float
     matrix: bool  # a matrix product or a convolution
@@ -60,7 +60,7 @@ def cost_of(
     matrix = packet in _MATRIX
     if matrix:
         flops = arithmetic = float(_MATRIX[packet](args, kwargs, out))
-        # Long sums are split, so the larger of what goes in and what comes out spreads; not in a forward convolution.
+        # Long sums are split, so the larger of input and output spreads over the device; not in a forward convolution.
         pieces = (most_out if packet is aten.convolution else max(most_in, most_out)) / OUTPUTS_PER_PIECE
     else:
         flops = arithmetic = float(max(sum(tensor.numel() for tensor in outs), most_in))
@@ -71,11 +71,11 @@ def cost_of(
             arithmetic, pieces = arithmetic * WINOGRAD_ARITHMETIC, pieces * WINOGRAD_PIECES
         elif weight.shape[1] == 1 < weight.shape[0]:
             read = int(read * DEPTHWISE_READS)
-    elif packet in _RNN_LAYERS:  # one time step after the other, each with all the weights
+    elif packet in _RNN_LAYERS:  # one time step after another, each with all weights
         steps, batch = args[0].shape[:2]
         read += (steps - 1) * sum(_span_bytes(weight) for weight in args[1:3])
         pieces = batch * args[1].shape[0] / ELEMENTS_PER_PIECE
-    elif packet in _BATCH_NORMS:  # twice over the data, a block per channel
+    elif packet in _BATCH_NORMS:  # two passes over the data, a block per channel
         read *= 2
         pieces = min(pieces, float(ins[0].shape[1])) if ins[0].dim() > 1 else pieces
     dtype = outs[0].dtype if outs else ins[0].dtype if ins else torch.float32
@@ -83,12 +83,12 @@ def cost_of(
 
 
 def fill_of(pieces: npt.NDArray[np.float64], sms: int) -> npt.NDArray[np.float64]:
-    """The share of a device with `sms` SMs that ops of so many pieces can use."""
+    """The share of a device with `sms` SMs that ops with this many pieces can use."""
     return np.minimum(1.0, pieces / sms)
 
 
 def roofline_seconds(costs: Sequence[Cost], device: DeviceSpec) -> npt.NDArray[np.float64]:
-    """How long each op runs alone: the slower of its arithmetic and its traffic, and never less than a kernel takes."""
+    """How long each op runs alone: the longer of arithmetic and memory traffic, and at least a kernel's least time."""
     matrix = np.array([cost.matrix for cost in costs])
     half = np.array([cost.half for cost in costs])
     fill = fill_of(np.array([cost.pieces for cost in costs]), device.sms)
@@ -101,7 +101,7 @@ def roofline_seconds(costs: Sequence[Cost], device: DeviceSpec) -> npt.NDArray[n
 
 
 def _span_bytes(tensor: Tensor) -> int:
-    """The bytes an op touches through this view: an expanded dimension is read once."""
+    """The bytes that an op touches through this view; an expanded dimension counts once."""
     if tensor.layout != torch.strided:
         return 0
     size: int = tensor.numel() * tensor.element_size()
@@ -116,13 +116,13 @@ def _registered(packet: Any) -> Any:
 
 
 def _is_winograd(weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether a convolution is of the kind that libraries compute by Winograd's algorithm: 3 x 3, stride 1, dense."""
+    """Whether libraries compute this convolution by Winograd's algorithm: 3 x 3, stride 1, dense."""
     del padding
     return list(stride) == [1, 1] == list(dilation) and tuple(weight.shape[2:]) == (3, 3) and weight.shape[1] > 1
 
 
 def _convolution(args: Sequence[Any], kwargs: Any, out: Tensor) -> float:
-    """Each output is a sum over the kernel and the channels of its group; transposed, each input is spread so."""
+    """Each output is a sum over the kernel and its group's channels; if transposed, each input is spread over them."""
     del kwargs
     inputs, weight, transposed = args[0], args[1], args[6]
     ends = inputs if transposed else out
@@ -130,7 +130,7 @@ def _convolution(args: Sequence[Any], kwargs: Any, out: Tensor) -> float:
 
 
 def _convolution_backward(args: Sequence[Any], kwargs: Any, out: Any) -> float:
-    """The gradients of input and weight each cost what the forward pass did."""
+    """The gradients of the input and of the weight each cost as much as the forward pass."""
     del kwargs, out
     gradient, inputs, weight, transposed, wanted = args[0], args[1], args[2], args[7], args[10]
     ends = inputs if transposed else gradient

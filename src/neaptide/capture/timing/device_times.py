@@ -1,7 +1,7 @@
-"""Times and scratch of each op on a device that keeps a log of its kernels.
+"""Times and scratch of each op, from the device's log of its kernels.
 
-The recorder notes how many kernels each op launched, and the log says which; a run without the recorder launches nearly
-the same ones. So the kernels of the two runs are aligned by name and order, and an op's time is that of its kernels.
+The recorder counts the kernels that each op launches, and the log names them. A run without the recorder launches
+nearly the same kernels, so the kernels of both runs are aligned by name and order. An op's time is that of its kernels.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from neaptide.core.traces.curve import Integers
 from neaptide.devices.interface import KernelRecord, LocalDevice
 
 RING = 1 << 20  # records; an iteration has some thousands
-# From when a kernel could start until it does is the device's own time between two kernels, and part of the later one;
-# if it is longer, the kernel waited for something.
+# The time between the moment when a kernel could start and its start counts as the kernel's; if it is longer than this,
+# the kernel waited for something.
 LONGEST_GAP_NS = 1_000_000
-# A host that launches so soon after the device's last kernel, of the time since its own last launch, has waited for it.
+# The host waited for the device if it launches within this share of its time between two launches after the device's
+# last kernel has ended.
 WAITED_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedTimes:
-    """Of each op: its device time, the host's time before it, its scratch, and the share of the device it fills.
+    """For each op: its device time, the host time before it, its scratch, and the share of the device that it fills.
 
-    `op_of_kernel` says of each kernel of the last run which op it belongs to.
+    `op_of_kernel` gives the op of each kernel of the last run.
     """
 
     op_of_kernel: Integers
@@ -46,16 +47,16 @@ class KernelRun:
     """The kernels of one run, in the order of their launches."""
 
     kernels: list[KernelRecord] = field(default_factory=list)
-    complete: bool = True  # none fell out of the log
-    waited_ns: list[int] | None = None  # of each: when all that was left out before it had ended
-    aside_ns: list[int] | None = None  # of each: the host's time for what was left out, since the one before
+    complete: bool = True  # the log dropped none
+    waited_ns: list[int] | None = None  # for each kernel: when all omitted kernels before it had ended
+    aside_ns: list[int] | None = None  # for each kernel: the host time for omitted work since the one before
 
     @property
     def names(self) -> list[str]:
         return [_plain(kernel.name) for kernel in self.kernels]
 
     def without(self, aside: Aside) -> KernelRun:
-        """The same without what is not the program's."""
+        """The run without the kernels that are not the program's."""
         kernels, waited_ns, aside_ns = [], [], []
         last_ns, before_ns = 0, 0
         for kernel in self.kernels:
@@ -71,15 +72,15 @@ class KernelRun:
 
 @dataclass(slots=True)
 class Aside:
-    """Work that was done beside the program's, for which the program waits: by some streams, and by the host."""
+    """Work that is not the program's but for which the program waits, on some streams and on the host."""
 
     streams: Collection[int] = ()
-    ends_ns: list[int] = field(default_factory=list)  # of the host's spans, in order, by its monotonic clock
-    total_ns: list[int] = field(default_factory=lambda: [0])  # of the spans until then; one more than there are ends
+    ends_ns: list[int] = field(default_factory=list)  # ends of the host's spans, in order, on its monotonic clock
+    total_ns: list[int] = field(default_factory=lambda: [0])  # length of all spans before each end, and of all
 
     @contextmanager
     def span(self) -> Iterator[None]:
-        """The host is busy with it."""
+        """Note that the host does this work inside."""
         began_ns = monotonic_ns()
         try:
             yield
@@ -88,14 +89,14 @@ class Aside:
             self.total_ns.append(self.total_ns[-1] + self.ends_ns[-1] - began_ns)
 
     def busy_ns(self, after_ns: int, until_ns: int) -> int:
-        """How long, in the spans that ended in between."""
+        """The length of the spans that ended between two times."""
         first, last = bisect_right(self.ends_ns, after_ns), bisect_right(self.ends_ns, until_ns)
         return self.total_ns[last] - self.total_ns[first]
 
 
 @contextmanager
 def logged(device: LocalDevice) -> Iterator[KernelRun]:
-    """Log the kernels launched inside; the run has them when it ends."""
+    """Log the kernels launched inside; the run holds them after the end of the context."""
     run = KernelRun()
     with device.log_kernels(RING) as log:
         yield run
@@ -106,10 +107,10 @@ def logged(device: LocalDevice) -> Iterator[KernelRun]:
 def times_from(
     recorded: Sequence[str], op_of_kernel: Sequence[int], ops: int, runs: Sequence[KernelRun], sms: int
 ) -> LoggedTimes | None:
-    """What the runs say of each of `ops` ops.
+    """The times of each of `ops` ops, from runs without the recorder; None without a complete run.
 
-    `recorded` names the kernels of the recorded iteration, `op_of_kernel` says which op launched each. None if there is
-    no run. An op whose kernels are in no run (only the recorder made the framework launch them) takes no time.
+    `recorded` names the kernels of the recorded iteration, and `op_of_kernel` gives the op of each. An op whose kernels
+    are in no run (the framework launches them only under the recorder) takes no time.
     """
     usable = [run for run in runs if run.complete and run.kernels]
     if not usable:
@@ -127,9 +128,9 @@ def times_from(
 
 
 def _typical(runs: Sequence[Floats]) -> Floats:
-    """The median of each op, all of them brought to the median of the runs' sums.
+    """The median of each op, scaled so that their sum is the median of the runs' sums.
 
-    What disturbs an op now and then disturbs some ops in every run, and the medians of all would know nothing of it.
+    Disturbances hit some ops in every run. The medians of single ops hide them; the sums do not.
     """
     found = np.median(runs, axis=0)
     total = found.sum()
@@ -137,7 +138,7 @@ def _typical(runs: Sequence[Floats]) -> Floats:
 
 
 def _aligned(recorded: Sequence[str], op_of_kernel: Sequence[int], run: KernelRun) -> Integers:
-    """Of each kernel of a run, the op that it belongs to."""
+    """The op of each kernel of a run."""
     matcher = SequenceMatcher(None, recorded, run.names, autojunk=False)
     op_at = np.full(len(run.kernels), -1)
     for kind, first, last, run_first, run_last in matcher.get_opcodes():
@@ -150,7 +151,7 @@ def _aligned(recorded: Sequence[str], op_of_kernel: Sequence[int], run: KernelRu
 def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, Floats, Floats, Floats]:
     seconds, host_seconds, scratch, fill = np.zeros((4, ops))
     launched_before = run.kernels[0].launch_ns
-    ended: dict[int, int] = {}  # the kernel before, of each stream
+    ended: dict[int, int] = {}  # the end of the last kernel of each stream
     idle_from_ns = 0  # when all kernels before had ended
     nothing = [0] * len(run.kernels)
     waited_ns, aside_ns = run.waited_ns or nothing, run.aside_ns or nothing
@@ -170,9 +171,9 @@ def _seen(run: KernelRun, op_at: Integers, ops: int, sms: int) -> tuple[Floats, 
 
 
 def _host_ns(before_ns: int, launch_ns: int, idle_from_ns: int) -> int:
-    """The host's own time between two launches: without its wait, if it waited until the device had nothing to do.
+    """The host's own time between two launches, less its wait if it waited until the device was idle.
 
-    As it does for a copy of its memory. Then the device was busy for nearly all of the time.
+    The host waits so for a copy to its memory; then the device was busy for nearly all of the time.
     """
     since_ns = launch_ns - idle_from_ns
     waited = before_ns < idle_from_ns and 0 <= since_ns < (launch_ns - before_ns) * WAITED_SHARE
@@ -180,5 +181,5 @@ def _host_ns(before_ns: int, launch_ns: int, idle_from_ns: int) -> int:
 
 
 def _plain(name: str) -> str:
-    """Without overload and without the mark of an in-place variant: the recorder changes which one is used."""
+    """The name without overload and in-place suffix: under the recorder the framework may use another variant."""
     return name.split(".")[0].removesuffix("_").removesuffix("_out")

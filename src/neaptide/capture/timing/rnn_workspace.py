@@ -1,4 +1,4 @@
-"""The bytes a fused LSTM layer keeps for its backward pass, which only the library that runs it knows."""
+"""The bytes that a fused LSTM layer keeps for its backward pass; only the library that runs it knows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-# The library rounds to pages, so that short sequences all need the same; from here on it grows evenly.
+# The library rounds to pages, so all short sequences need the same; above this length the need grows linearly.
 _SHORT, _LONG = 32, 64
 
 
@@ -27,7 +27,7 @@ def rnn_workspace_bytes(args: Sequence[Any]) -> int:
 
 @cache
 def _ask(steps: int, batch: int, width: int, hidden: int) -> int:
-    """Run one layer on zeros and see."""
+    """Run one layer on zeros and read the size of its workspace."""
     with _disable_current_modes(), torch.enable_grad():  # without gradients it keeps nothing
         gates = 4 * hidden
         state = torch.zeros(batch, hidden)

@@ -1,4 +1,4 @@
-"""Times and scratch of each op, from runs without the recorder: the framework's profiler, matched by order."""
+"""Times and scratch of each op, from the framework's profiler in runs without the recorder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Span:
 
     start_seconds: float
     end_seconds: float
-    scratch_bytes: int  # most that was held inside it above what it left behind
+    scratch_bytes: int  # most bytes held inside the op, above those that it leaves allocated
 
 
 @contextmanager
 def profiled(memory: bool) -> Iterator[Events]:
-    """Profile what runs inside; the events are there when it ends."""
+    """Profile the code inside; the events are complete after the end of the context."""
     events = Events()
     experimental = torch._C._profiler._ExperimentalConfig()
     config = ProfilerConfig(ProfilerState.CPU, False, memory, False, False, False, experimental)
@@ -42,19 +42,19 @@ def profiled(memory: bool) -> Iterator[Events]:
 
 
 def match(events: Sequence[Any], names: Sequence[str]) -> list[Span] | None:
-    """The span of each named op, in order; None if the run did something else.
+    """The span of each named op, in order; None if the profiled run made other ops.
 
-    The recorder sees an op after composite ones were taken apart, so the profile has more: wrappers around an op, and
-    what it calls inside. The next op of the list is the next event of its name that is inside no op matched before, or
-    that encloses the ops matched last (an in-place op first saves a copy). Where the recorder made the framework work
-    on a copy, the profile has the op in place.
+    The recorder sees ops after composite ones were decomposed, so the profile has more events: wrappers around an op,
+    and calls inside it. The next op of the list is the next event of its name that is not inside a matched op, or that
+    encloses the op matched last (an in-place op first saves a copy). Where the framework works on a copy under the
+    recorder, the profile has the in-place op.
     """
     if not events:
         return None
     origin = events[0]
     spans: list[Span] = []
     enclosing: list[tuple[str, float]] = []  # open events outside any matched op: name and start
-    inside = 0  # depth below the matched op; 0: looking for the next
+    inside = 0  # depth below the matched op; 0 while looking for the next
     start = held = highest = 0.0
 
     def is_next(name: str) -> bool:
