@@ -79,7 +79,7 @@ def test_the_budget_is_never_exceeded_and_every_job_ends(name: str, crowd: tuple
 @pytest.mark.parametrize("name", ["zico", "neaptide"])
 @given(crowd=crowds())
 @FEW
-def test_no_action_is_refused_and_nobody_is_evicted(name: str, crowd: tuple[list[Submission], int]) -> None:
+def test_no_action_is_refused_and_no_job_is_evicted(name: str, crowd: tuple[list[Submission], int]) -> None:
     outcome = simulate(*_scene(crowd), find_policy(name))
     assert not [entry for entry in outcome.entries if isinstance(entry, (Refused, JobEvicted))]
 

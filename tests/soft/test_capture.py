@@ -93,7 +93,7 @@ def test_the_hosts_wait_for_the_device_is_not_its_work() -> None:
     assert np.allclose(found.host_seconds, [0, 10e-9, 40e-9, 60e-9])
 
 
-def test_what_is_done_aside_is_not_the_programs() -> None:
+def test_work_done_aside_is_not_counted_as_the_programs() -> None:
     copy = _Kernel("copy", 110, 110, 190)
     copy.stream = 7
     run = KernelRun([_Kernel("aten::mm", 1, 1, 100), copy, _Kernel("aten::add", 160, 200, 230)])

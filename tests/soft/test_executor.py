@@ -144,7 +144,7 @@ def test_gaps_begin_and_end_at_moments() -> None:
     assert late.plan.gaps == (gap(1, 3, 5),)  # nothing can go before the program lets go of it
 
 
-def test_a_swap_is_sent_let_go_and_fetched_in_this_order() -> None:
+def test_a_swap_is_sent_released_and_fetched_in_this_order() -> None:
     program = program_of([gap(1, 1, 5, Return.SWAP)])
     verbs = [step.verb for moment in sorted(program.steps) for step in program.steps[moment]]
     assert verbs == [Verb.SEND, Verb.RELEASE, Verb.FETCH]
@@ -160,7 +160,7 @@ def test_a_swap_is_sent_let_go_and_fetched_in_this_order() -> None:
         ({"only_saved_from": {1: 4, 2: 2}}, "does not ask for it in time"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_reason(changes: dict[str, object], reason: str) -> None:
+def test_a_gap_that_cannot_be_carried_out_is_refused_with_the_reason(changes: dict[str, object], reason: str) -> None:
     program = program_of([gap(1, 1, 5)], **changes)
     assert not program.plan.gaps
     assert not program.steps

@@ -28,7 +28,7 @@ def rows(count: int, width: int = 256) -> Tensor:
     return torch.randn(count, width, generator=torch.Generator().manual_seed(3)).to("soft")
 
 
-def test_a_change_of_shape_is_planned_again_and_changes_no_gradient() -> None:
+def test_a_change_of_shape_leads_to_a_new_plan_and_changes_no_gradient() -> None:
     sizes = [64] * (PROFILED + 2) + [96] * (PROFILED + 2)
 
     def run_with(plan: object) -> tuple[object, object]:
@@ -41,7 +41,7 @@ def test_a_change_of_shape_is_planned_again_and_changes_no_gradient() -> None:
     assert run.trace.tensors.bytes.max() >= 96 * 256 * 4  # type: ignore[attr-defined]
 
 
-def test_what_was_saved_and_changed_in_place_is_an_error_as_without_a_plan() -> None:
+def test_changing_a_saved_tensor_in_place_is_an_error_as_without_a_plan() -> None:
     def step(model: nn.Module) -> None:
         hidden = torch.sigmoid(model(rows(8)))
         if changing:
@@ -61,7 +61,7 @@ def test_what_was_saved_and_changed_in_place_is_an_error_as_without_a_plan() -> 
                 step(model)
 
 
-def test_what_the_program_holds_is_kept_and_the_summary_says_why() -> None:
+def test_a_tensor_that_the_program_holds_is_kept_and_the_summary_says_why() -> None:
     held: list[Tensor] = []
 
     class Holding(nn.Sequential):
@@ -84,7 +84,7 @@ def test_what_the_program_holds_is_kept_and_the_summary_says_why() -> None:
     assert "the program holds it too" in run.summary()
 
 
-def test_an_op_that_is_given_another_number_each_time_is_not_run_again() -> None:
+def test_an_op_called_with_another_number_each_time_is_not_recomputed() -> None:
     calls = 0
 
     class Scaled(nn.Module):
@@ -107,7 +107,7 @@ def test_an_op_that_is_given_another_number_each_time_is_not_run_again() -> None
     assert "is given other numbers in other iterations" in run.summary()  # type: ignore[attr-defined]
 
 
-def test_an_op_that_is_given_another_number_later_is_noticed() -> None:
+def test_an_op_called_with_another_number_later_is_detected() -> None:
     factor = 1.0
 
     class Scaled(nn.Module):
@@ -130,7 +130,7 @@ def test_an_op_that_is_given_another_number_later_is_noticed() -> None:
             model(rows(64))
 
 
-def test_a_graph_that_is_thrown_away_leaves_nothing_behind() -> None:
+def test_a_graph_that_is_dropped_leaves_nothing_behind() -> None:
     model = perceptron().to("soft")
     with neaptide.fit(model, "1GiB", planner=planner("s")) as run:
         for _ in range(PROFILED + 1):
@@ -176,7 +176,7 @@ def test_the_budget_is_kept() -> None:
     assert run.measured_peak_bytes == pytest.approx(run.predicted_peak_bytes, rel=0.02)
 
 
-def test_profiling_needs_little_more_than_any_plan_and_finds_the_trace() -> None:
+def test_profiling_needs_little_more_memory_than_the_best_plan_and_finds_the_trace() -> None:
     torch.manual_seed(3)
     work = build("gpt2", batch=8, scale="tiny", device="soft")
     before = torch.soft.memory_allocated()

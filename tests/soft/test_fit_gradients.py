@@ -162,7 +162,7 @@ def test_gradients_accumulated_over_several_batches_are_one_planned_iteration(wa
     assert run.measured_peak_bytes == pytest.approx(run.predicted_peak_bytes, rel=0.02)
 
 
-def test_codes_without_loss_change_nothing_and_half_precision_little() -> None:
+def test_lossless_codecs_change_nothing_and_half_precision_changes_little() -> None:
     module, step = of_zoo("vgg16", batch=2)
     plain, _ = train(module, step, None)
     for codec in ("bit", "sparse"):

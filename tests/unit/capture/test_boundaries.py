@@ -116,7 +116,7 @@ def test_every_call_of_an_evaluation_is_an_iteration_of_its_own() -> None:
     assert notes.text == "tf!e" + "tfe" * 3 + "sese" + "tfe" * 2 + "sese"
 
 
-def test_an_evaluation_with_another_copy_of_the_model_is_one_too() -> None:
+def test_an_evaluation_of_another_copy_of_the_model_is_one_too() -> None:
     network, average = model(), model().eval()
     update = sgd(network)
     with noted() as notes:
@@ -129,7 +129,7 @@ def test_an_evaluation_with_another_copy_of_the_model_is_one_too() -> None:
     assert notes.text == "tf!e" + "tfe" * 4 + "se" + "tfe"
 
 
-def test_a_teacher_that_every_iteration_asks_belongs_to_the_iteration() -> None:
+def test_a_teacher_that_every_iteration_calls_belongs_to_the_iteration() -> None:
     student, teacher = model(), model().eval()
     update = sgd(student)
     with noted() as notes:
@@ -185,7 +185,7 @@ def test_a_step_that_calls_the_model_itself_is_one_iteration() -> None:
     assert notes.text.endswith("e")
 
 
-def test_recomputation_in_the_backward_pass_is_no_call() -> None:
+def test_recomputation_in_the_backward_pass_is_not_a_call() -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -203,7 +203,7 @@ def test_recomputation_in_the_backward_pass_is_no_call() -> None:
     assert notes.text == "tf!e" + "tfe" * 2
 
 
-def test_when_the_closing_optimizer_steps_no_more_another_takes_its_place() -> None:
+def test_when_the_closing_optimizer_stops_stepping_another_takes_its_place() -> None:
     one, other = model(), model()
     first, second = sgd(one), sgd(other)
     with noted() as notes:

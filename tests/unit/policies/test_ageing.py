@@ -38,7 +38,7 @@ def done(outcome: Outcome, name: str, after: float = 0) -> int:
 
 @pytest.mark.parametrize("names", ["ab", "abc"])
 @pytest.mark.parametrize("policy", ["zico", "antman", "herald"])
-def test_after_a_cut_for_good_endless_jobs_have_the_device_by_turns(policy: str, names: str) -> None:
+def test_after_a_lasting_budget_cut_endless_jobs_take_turns_on_the_device(policy: str, names: str) -> None:
     outcome = run(POLICIES.make(policy), [(2, 160)], *((name, None, 100) for name in names), until=60)
     shares = [done(outcome, name, after=2.2) for name in names]
     assert min(shares) > 500 / len(names)
@@ -47,7 +47,7 @@ def test_after_a_cut_for_good_endless_jobs_have_the_device_by_turns(policy: str,
 
 
 @pytest.mark.parametrize("policy", ["zico", "antman", "herald"])
-def test_a_job_that_was_sent_out_ends_beside_an_endless_one(policy: str) -> None:
+def test_a_suspended_job_ends_beside_an_endless_one(policy: str) -> None:
     outcome = run(POLICIES.make(policy), [(2, 160)], ("endless", None, 100), ("short", 60, 100), until=60)
     assert [e.job for e in outcome.entries if isinstance(e, JobEnded)] == ["short"]
     assert [e.action.job for e in outcome.entries if isinstance(e, Decided) and isinstance(e.action, Resume)] == [
@@ -55,7 +55,7 @@ def test_a_job_that_was_sent_out_ends_beside_an_endless_one(policy: str) -> None
     ]
 
 
-def test_under_fifo_a_job_that_was_passed_while_it_was_away_takes_the_device_back() -> None:
+def test_under_fifo_a_suspended_job_that_was_passed_takes_the_device_back() -> None:
     changes = [(2, 160), (4, 400)]
     outcome = run(POLICIES.make("salus-fifo"), changes, ("large", None, 200), ("small", None, 100), until=60)
     assert next(e.job for e in outcome.entries if isinstance(e, JobSuspended)) == "large"
@@ -71,17 +71,17 @@ class TestOverdue:
             longest = job("a", tide(60), lane_since_ns=100 + since)
             assert overdue(one, view(longest, one, now=now + self.ENOUGH)) is expected, (since, now)
 
-    def test_nobody_is_overdue_alone_or_where_it_cannot_run(self) -> None:
+    def test_no_job_is_overdue_alone_or_where_it_cannot_run(self) -> None:
         one = job("b", tide(60), state=JobState.SUSPENDED)
         assert not overdue(one, view(one, now=10**6))
         assert not overdue(one, view(job("a"), one, now=10**6, budget=59))
 
-    def test_the_more_urgent_make_way_for_nobody(self) -> None:
+    def test_more_urgent_jobs_leave_for_no_other(self) -> None:
         one = job("b", tide(60), state=JobState.SUSPENDED)
         for facts in ({"priority": 1}, {"deadline_ns": 5}):
             assert not overdue(one, view(job("a", tide(60), **facts), one, now=10**6))
 
-    def test_the_longest_on_the_device_leave_first_and_no_more_than_needed(self) -> None:
+    def test_jobs_longest_on_the_device_leave_first_and_no_more_than_needed(self) -> None:
         jobs = [job(name, tide(10, persistent=30), lane_since_ns=at) for name, at in (("x", 5), ("y", 3), ("z", 4))]
         one = job("b", tide(10, persistent=50), state=JobState.SUSPENDED)
         swap = overdue_swap(view(*jobs, one, now=10**6))

@@ -22,7 +22,7 @@ def other(name: str, ephemeral: int = 20, persistent: int = 10, **facts: Any) ->
 
 
 class TestMemory:
-    def test_the_highest_priority_is_guaranteed_and_its_whole_peak_is_kept_for_it(self) -> None:
+    def test_the_job_with_the_highest_priority_is_guaranteed_and_its_whole_peak_is_reserved(self) -> None:
         fits, large = other("a", 30, 10, state=QUEUED), other("b", 31, 10, state=QUEUED)
         assert AntMan().decide(view(large, fits, guaranteed(state=QUEUED))) == [
             *(Admit("g"), Admit("a")),
@@ -37,7 +37,7 @@ class TestMemory:
         jobs = [other(name, 8, 5, state=RUNNING if name == "a" else JobState.READY) for name in "abcd"]
         assert AntMan().decide(view(guaranteed(state=RUNNING), *jobs)) == [Start("b")]
 
-    def test_a_job_in_the_way_goes_to_host_memory_at_the_end_of_its_iteration(self) -> None:
+    def test_a_job_without_a_place_is_suspended_at_the_end_of_its_iteration(self) -> None:
         way = other("a", 30, 30)
         assert AntMan().decide(view(other("a", 30, 30, state=RUNNING), guaranteed(state=QUEUED))) == [
             Admit("g"),  # the ledger's rule holds; the engine gives it memory as the other's iteration gives it back
@@ -45,11 +45,11 @@ class TestMemory:
         ]
         assert AntMan().decide(view(way, guaranteed(state=RUNNING))) == [Suspend("a")]
 
-    def test_and_comes_back_when_there_is_room(self) -> None:
+    def test_a_suspended_best_effort_job_is_resumed_when_there_is_room(self) -> None:
         away = other("a", 30, 30, state=JobState.SUSPENDED)
         assert AntMan().decide(view(away)) == [Resume("a"), Start("a")]
 
-    def test_a_job_that_the_engine_has_evicted_is_left_to_it(self) -> None:
+    def test_a_policy_leaves_an_evicted_job_to_the_engine(self) -> None:
         assert AntMan().decide(view(other("a", state=JobState.SUSPENDED, evicted=True))) == []
 
 
@@ -58,11 +58,11 @@ class TestSlowdown:
         slow = guaranteed(busy_ns=111, service_ns=100)
         assert AntMan(bound=1.1).decide(view(slow, other("a", state=RUNNING))) == [SetGate("a", False), Start("g")]
 
-    def test_but_one_without_a_place_beside_it_may_end_its_iteration(self) -> None:
+    def test_a_job_without_a_place_beside_the_guaranteed_one_may_end_its_iteration(self) -> None:
         slow = guaranteed(state=RUNNING, busy_ns=111, service_ns=100)
         assert AntMan(bound=1.1).decide(view(slow, other("a", 31, state=RUNNING))) == []
 
-    def test_and_go_on_when_it_has_caught_up(self) -> None:
+    def test_opportunistic_jobs_go_on_when_the_guaranteed_one_has_caught_up(self) -> None:
         fine = guaranteed(busy_ns=110, service_ns=100)
         jobs = other("a", 9, state=RUNNING, gate_open=False), other("b", 9)
         assert AntMan(bound=1.1).decide(view(fine, *jobs)) == [SetGate("a", True), Start("g"), Start("b")]
@@ -73,10 +73,10 @@ class TestSlowdown:
         assert AntMan().decide(view(late, other("a"), now=1022)) == [SetGate("a", False)]
         assert AntMan().decide(view(on_time, other("a"), now=1022)) == [Start("a")]
 
-    def test_nobody_is_held_while_the_guaranteed_job_has_no_work(self) -> None:
+    def test_no_job_is_held_while_the_guaranteed_job_has_no_work(self) -> None:
         idle = guaranteed(kind=JobKind.INFERENCE, busy_ns=500, service_ns=100)
         assert AntMan().decide(view(idle, other("a", gate_open=False))) == [SetGate("a", True), Start("a")]
 
-    def test_a_job_that_becomes_guaranteed_is_let_go(self) -> None:
+    def test_the_gate_of_a_job_that_becomes_guaranteed_opens(self) -> None:
         held = other("a", state=RUNNING, gate_open=False)
         assert AntMan().decide(view(held)) == [SetGate("a", True)]

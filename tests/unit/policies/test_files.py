@@ -30,7 +30,7 @@ def written(folder: Path, text: str, name: str = "mine.py") -> str:
     return str(folder / name)
 
 
-def test_every_policy_of_the_registry_is_made_by_the_name_it_bears() -> None:
+def test_every_registered_policy_bears_the_name_that_makes_it() -> None:
     for name in POLICIES:
         assert POLICIES.make(name).name == name
 

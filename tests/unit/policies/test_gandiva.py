@@ -30,10 +30,10 @@ class TestSlices:
     def test_the_first_job_owns_the_device(self) -> None:
         assert Gandiva().decide(view(queued("a"), queued("b"))) == [Admit("a", 0), Start("a")]
 
-    def test_it_keeps_it_for_the_slice(self) -> None:
+    def test_the_owner_keeps_the_device_for_its_slice(self) -> None:
         assert Gandiva().decide(view(owner(), queued("b"), now=59 * SECOND)) == [Start("a")]
 
-    def test_then_it_goes_to_host_memory_for_the_one_that_waited_longest(self) -> None:
+    def test_after_its_slice_the_owner_is_suspended_for_the_job_that_waited_longest(self) -> None:
         away = job("c", LARGE, state=JobState.SUSPENDED, lane=0, since_ns=3)
         actions = Gandiva().decide(view(owner(), queued("b", since_ns=5), away, now=60 * SECOND))
         assert actions == [Suspend("a"), Resume("c"), MoveLane("c", 0), Start("c")]
@@ -41,20 +41,20 @@ class TestSlices:
     def test_a_running_iteration_is_not_cut(self) -> None:
         assert Gandiva().decide(view(owner(state=JobState.RUNNING), queued("b"), now=60 * SECOND)) == []
 
-    def test_without_others_it_goes_on(self) -> None:
+    def test_an_owner_without_competitors_goes_on(self) -> None:
         assert Gandiva().decide(view(owner(), now=600 * SECOND)) == [Start("a")]
 
-    def test_an_owner_without_work_gives_the_slice_away(self) -> None:
+    def test_an_owner_without_work_loses_its_slice(self) -> None:
         idle = owner(kind=JobKind.INFERENCE)
         assert Gandiva().decide(view(idle, queued("b"))) == [Suspend("a"), Admit("b", 0), Start("b")]
 
-    def test_an_idle_job_in_host_memory_is_left_there(self) -> None:
+    def test_an_idle_suspended_job_is_not_resumed(self) -> None:
         idle = job("b", kind=JobKind.INFERENCE, state=JobState.SUSPENDED)
         assert Gandiva().decide(view(owner(), idle, now=60 * SECOND)) == [Start("a")]
 
 
 class TestPacking:
-    def test_under_overload_the_least_demanding_job_that_fits_comes_beside(self) -> None:
+    def test_under_overload_the_job_with_the_lowest_utilisation_that_fits_becomes_the_guest(self) -> None:
         waiting = [queued("b", tide(41)), queued("c", tide(40)), queued("d", tide(40, utilisation=0.2))]
         assert Gandiva().decide(view(owner(), *waiting)) == [Admit("d", 1), Start("a"), Start("d")]
 
@@ -66,15 +66,15 @@ class TestPacking:
         pair = owner(beside={"b": 2.0}), guest(beside={"a": 2.0})
         assert Gandiva().decide(view(*pair, queued("c"))) == [Suspend("b"), Start("a")]
 
-    def test_and_not_tried_again(self) -> None:
+    def test_a_pair_that_hurts_is_not_tried_again(self) -> None:
         away = guest(beside={"a": 2.0}, state=JobState.SUSPENDED)
         assert Gandiva().decide(view(owner(beside={"b": 2.0}), away)) == [Start("a")]
 
-    def test_a_pair_that_only_one_has_measured_is_not_judged(self) -> None:
+    def test_a_pair_is_not_judged_until_both_jobs_have_measured_it(self) -> None:
         pair = owner(beside={"b": 9.0}), guest()
         assert Gandiva().decide(view(*pair, queued("c"))) == [Start("a"), Start("b")]
 
-    def test_a_guest_goes_with_its_owner_so_that_nobody_starves(self) -> None:
+    def test_a_guest_leaves_with_its_owner_so_that_no_job_starves(self) -> None:
         pair = owner(), guest(lane_since_ns=59 * SECOND)
         actions = Gandiva().decide(view(*pair, queued("c"), now=60 * SECOND))
         assert actions == [Suspend("a"), Suspend("b"), Admit("c", 0), Start("c")]
@@ -83,8 +83,8 @@ class TestPacking:
         pair = owner(), guest(state=JobState.RUNNING)
         assert Gandiva().decide(view(*pair, queued("c", tide(80)), now=60 * SECOND)) == [Suspend("a")]
 
-    def test_nobody_comes_beside_an_owner_whose_slice_is_over(self) -> None:
+    def test_no_guest_is_admitted_beside_an_owner_whose_slice_is_over(self) -> None:
         assert Gandiva().decide(view(owner(state=JobState.RUNNING), queued("b", SMALL), now=60 * SECOND)) == []
 
-    def test_a_guest_whose_owner_has_ended_owns_the_device_if_nobody_waits(self) -> None:
+    def test_a_guest_whose_owner_has_ended_owns_the_device_if_no_job_waits(self) -> None:
         assert Gandiva().decide(view(guest())) == [MoveLane("b", 0), Start("b")]

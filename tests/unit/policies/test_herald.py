@@ -27,7 +27,7 @@ def training(**facts: Any) -> JobView:
 
 
 class TestSlack:
-    def test_it_is_the_time_to_the_deadline_less_the_work_till_then(self) -> None:
+    def test_slack_is_the_time_to_the_deadline_less_the_remaining_work(self) -> None:
         assert slack_ns(serving(requests=(0, 1)), 50 * MS) == (850 * MS, 1000 * MS)
 
     def test_samples_of_a_running_batch_count_by_its_progress(self) -> None:
@@ -38,7 +38,7 @@ class TestSlack:
         running = serving(state=RUNNING, serving=(0,), position_ns=40 * MS, requests=(1,) * 9)
         assert slack_ns(running, 0) == (1 + 1000 * MS - 60 * MS - 300 * MS, 1000 * MS)
 
-    def test_a_job_with_nothing_in_hand_has_none(self) -> None:
+    def test_a_job_without_samples_has_no_slack(self) -> None:
         assert slack_ns(serving(), 0) is None
 
 
@@ -50,7 +50,7 @@ class TestInference:
         assert POLICY.decide(view(serving(requests=(0,)))) == [WakeAt(650 * MS)]
         assert Start("slo") in POLICY.decide(view(serving(requests=(0,)), now=650 * MS))
 
-    def test_it_gathers_for_less_long_when_batches_are_slow_beside_others(self) -> None:
+    def test_a_batch_gathers_for_less_time_when_batches_are_slow_beside_others(self) -> None:
         slowed = serving(requests=(0,), recent_ns=180 * MS)
         assert POLICY.decide(view(slowed)) == [WakeAt(570 * MS)]
         assert Start("slo") in POLICY.decide(view(slowed, now=570 * MS))
@@ -60,38 +60,38 @@ class TestInference:
         assert POLICY.decide(view(*jobs, budget=60)) == [Admit("slo"), Admit("t"), Start("t")]
         assert POLICY.decide(view(*jobs, budget=59)) == [Admit("slo")]
 
-    def test_a_best_effort_job_in_its_way_goes_to_host_memory(self) -> None:
+    def test_a_best_effort_job_without_a_place_beside_an_slo_job_is_suspended(self) -> None:
         waiting = serving(state=JobState.QUEUED)
         assert POLICY.decide(view(training(), waiting, budget=59)) == [Suspend("t"), Admit("slo")]
 
 
 class TestBestEffort:
-    def test_it_runs_beside_a_batch_with_slack(self) -> None:
+    def test_best_effort_work_runs_beside_a_batch_with_slack(self) -> None:
         running = serving(state=RUNNING, serving=(0,))
         assert POLICY.decide(view(running, training())) == [CapInFlight("t", 32), Start("t"), WakeAt(650 * MS)]
 
-    def test_its_heavy_ops_wait_when_the_slack_is_short(self) -> None:
+    def test_best_effort_heavy_ops_wait_when_the_slack_is_short(self) -> None:
         running = serving(state=RUNNING, serving=(0,))
         actions = POLICY.decide(view(running, training(state=RUNNING), now=700 * MS))
         assert SetGate("t", False) in actions
 
-    def test_it_starts_no_iteration_when_the_slack_is_short(self) -> None:
+    def test_best_effort_work_starts_no_iteration_when_the_slack_is_short(self) -> None:
         for now, starts in ((600 * MS, True), (700 * MS, False)):
             actions = POLICY.decide(view(serving(state=RUNNING, serving=(0,)), training(), now=now))
             assert (Start("t") in actions) == starts
 
-    def test_they_go_on_when_the_batch_is_done(self) -> None:
+    def test_best_effort_jobs_go_on_when_the_batch_is_done(self) -> None:
         held = training(state=RUNNING, gate_open=False, in_flight=8)
         assert POLICY.decide(view(serving(), held, now=700 * MS)) == [SetGate("t", True), CapInFlight("t", None)]
 
-    def test_its_kernels_in_flight_shrink_with_the_slack(self) -> None:
+    def test_best_effort_kernels_in_flight_shrink_with_the_slack(self) -> None:
         caps = []
         for now in (0, 400, 640, 800, 890, 950):
             actions = POLICY.decide(view(serving(state=RUNNING, serving=(0,)), training(), now=now * MS))
             caps += [action.kernels for action in actions if isinstance(action, CapInFlight)]
         assert caps == [32, 16, 8, 4, 1, 1]
 
-    def test_without_an_slo_nothing_holds_it_back(self) -> None:
+    def test_without_an_slo_nothing_holds_best_effort_work_back(self) -> None:
         assert POLICY.decide(view(training())) == [Start("t")]
 
     def test_a_job_with_an_slo_that_is_not_admitted_yet_holds_no_gate(self) -> None:
@@ -99,6 +99,6 @@ class TestBestEffort:
         actions = POLICY.decide(view(training(state=RUNNING), waiting, budget=59, now=2000 * MS))
         assert SetGate("t", False) not in actions
 
-    def test_it_leaves_the_memory_that_inference_will_need(self) -> None:
+    def test_best_effort_work_leaves_the_memory_that_inference_will_need(self) -> None:
         assert POLICY.decide(view(serving(), training(), budget=60)) == [Start("t")]
         assert POLICY.decide(view(serving(), training(), budget=59)) == [Suspend("t")]

@@ -25,10 +25,10 @@ class TestPlace:
     def test_a_job_opens_a_lane_where_there_is_room(self) -> None:
         assert names(lanes(member("a", 40, 10, 0)).place(member("b", 40, 10))) == {0: ["a"], 1: ["b"]}
 
-    def test_one_byte_too_many_for_a_lane_of_its_own_joins_instead(self) -> None:
+    def test_a_job_one_byte_too_large_for_a_lane_of_its_own_joins_another(self) -> None:
         assert names(lanes(member("a", 41, 10, 0)).place(member("b", 40, 10))) == {0: ["a", "b"]}
 
-    def test_it_joins_the_smallest_lane_that_is_large_enough(self) -> None:
+    def test_a_job_joins_the_smallest_lane_that_is_large_enough(self) -> None:
         made = lanes(member("a", 50, 0, 0), member("b", 30, 0, 1), member("c", 10, 0, 2)).place(member("d", 25, 5))
         assert names(made) == {0: ["a"], 1: ["b", "d"], 2: ["c"]}
 
@@ -96,7 +96,7 @@ class TestSpread:
         shared = lanes(member("a", 50, 0, 0, state=JobState.RUNNING), member("b", 40, 0, 0))
         assert names(shared.spread()) == {0: ["a"], 1: ["b"]}
 
-    def test_it_stays_where_there_is_no_room(self) -> None:
+    def test_a_job_stays_in_its_lane_where_there_is_no_room(self) -> None:
         shared = lanes(member("a", 61, 0, 0, state=JobState.RUNNING), member("b", 40, 0, 0))
         assert shared.spread() is shared
 

@@ -51,14 +51,14 @@ def test_a_short_job_takes_the_place_of_a_far_longer_one_that_fills_the_memory()
     assert decide(seen) == [Suspend("long"), Admit("short"), Start("short")]
 
 
-def test_large_jobs_run_by_twos_and_small_ones_all_at_once() -> None:
+def test_large_jobs_run_in_pairs_and_small_ones_all_at_once() -> None:
     large = [job(name, tide(1, step_ns=MS, name=name, utilisation=0.8)) for name in "abc"]
     small = [job(name, tide(1, step_ns=MS, name=name, utilisation=0.3)) for name in "abcde"]
     assert decide(view(*large)) == [Start("a"), Start("b")]
     assert decide(view(*small)) == [Start(name) for name in "abcde"]
 
 
-def test_jobs_so_small_that_the_device_gains_by_each_run_all_at_once_however_many_they_are() -> None:
+def test_any_number_of_small_jobs_runs_at_once_while_the_device_gains_by_each() -> None:
     def started(count: int, utilisation: float) -> int:
         jobs = [job(str(n), tide(1, step_ns=MS, name=str(n), utilisation=utilisation)) for n in range(count)]
         return len(decide(view(*jobs)))
@@ -68,7 +68,7 @@ def test_jobs_so_small_that_the_device_gains_by_each_run_all_at_once_however_man
     assert started(24, 0.6) == 3
 
 
-def test_two_that_hurt_each_other_take_turns_and_are_tried_again_now_and_then() -> None:
+def test_two_jobs_that_hurt_each_other_take_turns_and_are_tried_together_again_later() -> None:
     running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5)
     hurt = job("b", OTHER, beside={"a": 2.5}, iterations_done=5)
     assert decide(view(running, hurt, budget=200)) == []
@@ -76,18 +76,18 @@ def test_two_that_hurt_each_other_take_turns_and_are_tried_again_now_and_then() 
     assert decide(view(running, job("b", OTHER, beside={"a": 1.5}, iterations_done=5), budget=200)) == [Start("b")]
 
 
-def test_nobody_slips_in_before_a_job_that_waits_for_its_turn() -> None:
+def test_no_job_starts_before_one_that_waits_for_its_turn() -> None:
     running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5, iterations_left=7)
     hurt = job("b", OTHER, beside={"a": 2.5}, iterations_done=5, iterations_left=5)
     assert decide(view(running, hurt, job("c", TIDE, iterations_left=9, iterations_done=1), budget=200)) == []
 
 
-def test_slowness_for_want_of_memory_is_no_reason_to_take_turns() -> None:
+def test_slowness_caused_by_waiting_for_memory_is_no_reason_to_take_turns() -> None:
     running = job("a", TIDE, state=RUNNING, beside={"b": 2.5}, iterations_done=5, position_ns=2 * MS)
     assert decide(view(running, job("b", OTHER, beside={"a": 2.5}, iterations_done=5), budget=119)) == [Start("b")]
 
 
-def test_two_that_fill_the_device_take_turns_where_their_peaks_do_not_fit_together() -> None:
+def test_two_jobs_that_fill_the_device_take_turns_if_their_peaks_do_not_fit_together() -> None:
     def seen(utilisation: float, budget: int) -> View:
         profiles = [tide(20, 40, 60, 40, 20, step_ns=MS, name=name, utilisation=utilisation) for name in "ab"]
         return view(job("a", profiles[0], state=RUNNING, position_ns=2 * MS), job("b", profiles[1]), budget=budget)
@@ -116,7 +116,7 @@ def test_samples_are_served_at_once_when_the_device_has_nothing_else_to_do() -> 
     assert decide(view(serving(requests=(0,)), budget=200))[0] == Start("serve")
 
 
-def test_others_run_beside_a_batch_while_it_has_time_and_their_heavy_ops_wait_when_it_has_not() -> None:
+def test_other_jobs_run_beside_a_batch_with_slack_and_their_heavy_ops_wait_without() -> None:
     batch = serving(state=RUNNING, serving=(0,), position_ns=0)
     train = job("train", TIDE, state=RUNNING, iterations_done=1)
     assert decide(view(batch, train, budget=200, now=10 * MS)) == [WakeAt(94 * MS)]
@@ -125,7 +125,7 @@ def test_others_run_beside_a_batch_while_it_has_time_and_their_heavy_ops_wait_wh
     assert decide(view(serving(), held, budget=200, now=99 * MS)) == [SetGate("train", open=True)]
 
 
-def test_gates_close_so_early_that_the_ops_of_others_on_the_device_can_end() -> None:
+def test_gates_close_early_enough_for_other_jobs_ops_to_end() -> None:
     batch = serving(state=RUNNING, serving=(0,), position_ns=0)
     long_ops = tide(20, 40, 60, 40, 20, step_ns=MS, longest_ns=3 * MS)
     train = job("train", long_ops, state=RUNNING, iterations_done=1)
@@ -147,6 +147,6 @@ def test_a_job_takes_the_plan_that_serves_all_best() -> None:
     assert decide(view(job("a", TIDE, low), budget=80)) == [Start("a")]
 
 
-def test_when_the_budget_shrinks_jobs_go_to_host_memory() -> None:
+def test_after_a_budget_cut_jobs_are_suspended() -> None:
     filling = tide(60, step_ns=MS, persistent=20)
     assert decide(view(job("a", filling, state=RUNNING), job("b", filling, arrived_ns=1), budget=99)) == [Suspend("b")]

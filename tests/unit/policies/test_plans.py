@@ -22,13 +22,13 @@ def test_a_plan_that_needs_less_is_taken_when_the_faster_one_does_not_fit() -> N
     assert best(39) is None
 
 
-def test_beside_another_job_a_lower_tide_is_worth_some_time() -> None:
+def test_beside_another_job_a_lower_curve_is_worth_some_time() -> None:
     other = tide(60, 60, 60, 60, 60, step_ns=MS)
     assert best(100, other) == 1  # together all the time, against two fifths of it
     assert best(160, other) == 0  # with room for both there is no reason
 
 
-def test_a_lower_tide_is_not_worth_any_time() -> None:
+def test_a_lower_curve_is_not_worth_any_amount_of_time() -> None:
     other, slow = tide(60, 60, 60, 60, 60, step_ns=MS), tide(*[40] * 15, step_ns=MS)
     assert best_plan(job("a", TALL, slow), [other], 100, in_flight=16) == 0
 

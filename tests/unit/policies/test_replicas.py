@@ -30,22 +30,22 @@ def test_a_replica_starts_after_the_forward_pass_of_the_other() -> None:
     assert not better(network(), running(network(), 5 * MS))
 
 
-def test_another_network_does_not() -> None:
+def test_a_job_of_another_network_does_not_wait_for_the_forward_pass() -> None:
     assert not in_step(job("next", network(name="another")), running(network()))
     assert not better(network(name="another"), running(network()))
 
 
-def test_nor_does_one_whose_forward_pass_leaves_far_more_of_the_device_than_the_rest() -> None:
+def test_a_replica_starts_early_if_its_forward_pass_uses_far_less_of_the_device_than_the_rest() -> None:
     assert better(network(0.40), running(network(0.40)))  # the rest asks for 0.6: two thirds of it
     assert not better(network(0.38), running(network(0.38)))
 
 
-def test_nor_does_one_that_gets_through_half_of_its_forward_pass_before_it_must_wait() -> None:
+def test_a_replica_starts_early_if_it_can_do_half_of_its_forward_pass_before_it_waits() -> None:
     assert better(network(), running(network()), free_bytes=109)  # 50 are too much: after two of five steps
     assert not better(network(), running(network()), free_bytes=110)  # only 60 are
 
 
-def test_so_the_policy_does_not_start_it_early() -> None:
+def test_the_policy_does_not_start_a_replica_early() -> None:
     both = [running(network(), 4 * MS), job("next", network(), iterations_done=3)]
     starts = [type(action).__name__ for action in Neaptide().decide(view(*both, budget=90))]
     assert "Start" not in starts

@@ -51,7 +51,7 @@ class TestLanes:
         running = job("a", need(60), lane=0, state=JobState.RUNNING)
         assert Salus().decide(view(running, queued("b", 50), queued("c", 40))) == [Admit("c", 1), Start("c")]
 
-    def test_a_job_larger_than_the_device_holds_nobody_up(self) -> None:
+    def test_a_job_larger_than_the_device_delays_no_other_job(self) -> None:
         for order in Order:
             assert Admit("b", 0) in Salus(order).decide(view(queued("a", 101), queued("b", 1), now=10**15))
 
@@ -59,7 +59,7 @@ class TestLanes:
         shared = view(job("a", need(40), lane=0, state=JobState.RUNNING), job("b", need(40), lane=0))
         assert Salus().decide(shared) == [MoveLane("b", 1), Start("b")]
 
-    def test_a_smaller_budget_merges_lanes_and_then_moves_the_youngest_to_the_host(self) -> None:
+    def test_a_smaller_budget_merges_lanes_and_then_suspends_the_youngest_job(self) -> None:
         two = [job("a", need(40, 10), lane=0), job("b", need(40, 10), lane=1, arrived_ns=1)]
         assert Salus().decide(view(*two, budget=60)) == [MoveLane("b", 0), Start("a")]
         assert Salus().decide(view(*two, budget=55)) == [Suspend("b")]
@@ -67,13 +67,13 @@ class TestLanes:
         assert Salus().decide(view(two[0], away, budget=100)) == [Resume("b"), Start("a"), Start("b")]
         assert Salus(Order.FAIR).decide(view(two[0], away, budget=60)) == [Resume("b"), MoveLane("b", 0), Start("a")]
 
-    def test_nobody_takes_the_place_of_a_job_that_the_engine_will_bring_back(self) -> None:
+    def test_no_job_takes_the_place_of_an_evicted_one(self) -> None:
         evicted = job("a", need(60, 10), lane=0, state=JobState.SUSPENDED, evicted=True, position_ns=5)
         assert Salus().decide(view(evicted, queued("b", 60, 10))) == []
         assert Salus().decide(view(evicted, queued("b", 10, 10))) == [Admit("b", 1), Start("b")]
 
     @pytest.mark.parametrize("order", Order)
-    def test_one_between_two_iterations_makes_way_for_a_job_that_the_engine_will_bring_back(self, order: Order) -> None:
+    def test_a_ready_job_is_suspended_for_an_evicted_one(self, order: Order) -> None:
         evicted = job("a", need(60, 10), lane=0, state=JobState.SUSPENDED, evicted=True, position_ns=5)
         endless = job("b", need(40, 40), lane=0, arrived_ns=1)
         assert Salus(order).decide(view(evicted, endless)) == [Suspend("b")]
@@ -130,7 +130,7 @@ class TestTurns:
         jobs = [job("a", lane=0, share_ns=30), job("b", lane=0, share_ns=20)]
         assert Salus(Order.FAIR).decide(view(*jobs)) == [Start("b")]
 
-    def test_round_robin_runs_whoever_started_longest_ago(self) -> None:
+    def test_round_robin_runs_the_job_that_started_longest_ago(self) -> None:
         jobs = [job("a", lane=0, started_ns=7), job("b", lane=0, started_ns=5), job("c", lane=0, started_ns=6)]
         assert Salus(Order.ROUND_ROBIN).decide(view(*jobs)) == [Start("b")]
 
@@ -146,7 +146,7 @@ class TestTurns:
 class TestFaultsOfTheOriginalAreGone:
     """FACTS 3, "Known faults of the original to fix"; those that need time to pass are in test_salus_runs.py."""
 
-    def test_nobody_passes_a_large_job_that_has_waited_long_enough(self) -> None:
+    def test_no_job_passes_a_large_one_that_has_waited_long_enough(self) -> None:
         lanes = [job("a", need(50), lane=0, state=JobState.RUNNING), job("b", need(40), lane=1, state=JobState.RUNNING)]
         large = queued("c", 80, 11, iterations_left=1)  # 10 ns long
         small = queued("d", 10, arrived_ns=1)
@@ -158,7 +158,7 @@ class TestFaultsOfTheOriginalAreGone:
         large = queued("c", 80, 10, iterations_left=3)
         assert PATIENT.decide(view(*lanes, large, now=1000)) == [MoveLane("b", 0), Admit("c", 0), Start("c")]
 
-    def test_whoever_is_between_iterations_makes_way_where_merging_is_not_enough(self) -> None:
+    def test_ready_jobs_are_suspended_where_merging_is_not_enough(self) -> None:
         lanes = [job(name, need(10, 20), lane=n, arrived_ns=900 + n) for n, name in enumerate("ab")]
         large = queued("c", 70, 10, iterations_left=3)
         assert PATIENT.decide(view(*lanes, large, now=1000)) == [Suspend("b"), Admit("c", 0), Start("c")]
@@ -170,11 +170,11 @@ class TestFaultsOfTheOriginalAreGone:
         longer = queued("b", 20, 11, iterations_left=10)
         assert Salus(Order.SRTF).decide(view(long, longer)) == [Start("a")]
 
-    def test_a_job_that_did_not_say_how_long_it_is_does_not_win_srtf(self) -> None:
+    def test_a_job_of_unknown_length_does_not_go_first_under_srtf(self) -> None:
         jobs = [job("a", lane=0), job("b", lane=0, iterations_left=99)]
         assert Salus(Order.SRTF).decide(view(*jobs)) == [Start("b")]
 
-    def test_a_job_that_has_run_longer_than_it_said_does_not_win_srtf(self) -> None:
+    def test_a_job_that_has_run_longer_than_it_said_does_not_go_first_under_srtf(self) -> None:
         jobs = [job("a", lane=0, iterations_left=0), job("b", lane=0, iterations_left=99)]
         assert Salus(Order.SRTF).decide(view(*jobs)) == [Start("b")]
 
@@ -185,12 +185,12 @@ class TestFaultsOfTheOriginalAreGone:
         assert patient.decide(view(*jobs, now=20_001)) == [Start("a")]
 
     @pytest.mark.parametrize("order", Order)
-    def test_it_never_asks_to_be_woken(self, order: Order) -> None:
+    def test_the_policy_never_asks_to_be_woken(self, order: Order) -> None:
         jobs = [job("a", need(50), lane=0), job("b", need(50), lane=1), queued("c", 80), queued("d", 99, 1)]
         for now in (0, 10**9, 10**15):
             assert not [act for act in Salus(order).decide(view(*jobs, now=now)) if isinstance(act, WakeAt)]
 
-    def test_a_job_that_has_done_its_last_iteration_is_not_sent_to_the_host(self) -> None:
+    def test_a_job_that_has_done_its_last_iteration_is_not_suspended(self) -> None:
         over = job("a", need(80, 10), lane=0, iterations_left=0)
         assert Suspend("a") not in Salus(Order.SRTF).decide(view(over, queued("b", 20, 11, iterations_left=8)))
 

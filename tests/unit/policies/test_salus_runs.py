@@ -65,13 +65,13 @@ class TestFaultsOfTheOriginalAreGone:
         assert len(ends(outcome)) == 21
         assert outcome.over_budget_bytes == 0
 
-    def test_a_long_job_gets_on_under_srtf_beside_a_stream_of_short_ones(self) -> None:
+    def test_a_long_job_makes_progress_under_srtf_beside_a_stream_of_short_ones(self) -> None:
         short = [train(f"short{n}", 10, arrives=n) for n in range(60)]
         submissions = [train("long", 20), *short]
         assert ends(run(submissions, Salus(Order.SRTF, patience=1e9), 400))["long"] > 50
         assert ends(run(submissions, Salus(Order.SRTF, patience=10, short_ns=SECOND), 400))["long"] < 30
 
-    def test_a_job_that_did_not_say_how_long_it_is_does_not_hold_up_srtf(self) -> None:
+    def test_a_job_of_unknown_length_does_not_delay_others_under_srtf(self) -> None:
         outcome = run([train("endless", None), train("said", 10, arrives=1)], Salus(Order.SRTF), 400)
         assert ends(outcome)["said"] < 2.2
 
@@ -81,7 +81,7 @@ class TestFaultsOfTheOriginalAreGone:
         assert after.count("new") == 10
         assert after.count("old") == 10
 
-    def test_an_idle_instance_saves_up_no_claim_on_the_device(self) -> None:
+    def test_an_idle_instance_gains_no_credit_for_its_idle_time(self) -> None:
         serving = tide("serving", ops=5, seconds=0.1, persistent=MIB, ephemeral=MIB, inference=True)
         instance = Job(name="new", trace=serving, kind=JobKind.INFERENCE)
         burst = Submission(instance, requests_ns=(0, *(3 * SECOND + n for n in range(20))))
@@ -89,7 +89,7 @@ class TestFaultsOfTheOriginalAreGone:
         assert done(outcome, since=3.2)[:20].count("old") == 10
 
     @pytest.mark.parametrize("order", [Order.PACK, Order.SRTF, Order.FAIR])
-    def test_an_overrun_makes_nobody_fail(self, order: Order) -> None:
+    def test_an_iteration_larger_than_expected_makes_no_job_fail(self, order: Order) -> None:
         """Jobs that need twice what they said: one waits for the other, within the budget, and all end."""
         jobs = [train(name, 10, ops=40) for name in "abc"]
         outcome = run(jobs, Misled(Salus(order)), 260)
@@ -98,7 +98,7 @@ class TestFaultsOfTheOriginalAreGone:
         assert outcome.over_budget_bytes == 0
 
     @pytest.mark.parametrize("order", Order)
-    def test_it_is_asked_only_when_something_happens(self, order: Order) -> None:
+    def test_the_policy_decides_only_when_something_happens(self, order: Order) -> None:
         outcome = run([train(name, 10) for name in "abcd"], Salus(order), 230)
         assert not [entry for entry in outcome.entries if isinstance(entry, Woken)]
         assert outcome.decisions <= 4 * (10 * 2 + 2)  # phases and ends of iterations; arrivals and ends of jobs

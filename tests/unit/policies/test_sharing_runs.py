@@ -52,7 +52,7 @@ def suspensions(outcome: Outcome) -> int:
 
 
 class TestGandiva:
-    def test_jobs_that_do_not_fit_together_have_the_device_in_slices(self) -> None:
+    def test_jobs_that_do_not_fit_together_take_the_device_in_slices(self) -> None:
         outcome = run([train("a", 60), train("b", 60)], Gandiva(slice_ns=2 * SECOND), 150)
         switches = sum(one != other for one, other in pairwise(order_of(outcome)))
         assert switches == 5  # 6 s each, 2 s at a time
@@ -63,7 +63,7 @@ class TestGandiva:
         assert outcome.end_ns < 6.5 * SECOND
         assert suspensions(outcome) == 0
 
-    def test_jobs_that_hurt_each_other_are_parted_after_a_trial(self) -> None:
+    def test_jobs_that_hurt_each_other_are_separated_after_a_trial(self) -> None:
         outcome = run([train("a", 60), train("b", 60)], Gandiva(slice_ns=2 * SECOND), 300)
         assert suspensions(outcome) >= 5
         assert max(took(outcome, "a")[3:]) < 0.11
@@ -84,11 +84,11 @@ class TestAntMan:
         alone = run([train("guaranteed", 50, priority=1), train("other", ops=100)], Spatial(), 300)
         assert sum(took(alone, "guaranteed")) / 50 > 0.15
 
-    def test_the_others_use_what_it_leaves(self) -> None:
+    def test_the_other_jobs_use_the_memory_that_the_guaranteed_one_leaves(self) -> None:
         outcome = run([train("guaranteed", 50, priority=1, fill=0.4), train("other", fill=0.4)], AntMan(), 300)
         assert len(took(outcome, "other")) >= 45
 
-    def test_the_others_give_way_in_memory_and_come_back(self) -> None:
+    def test_the_other_jobs_are_suspended_for_memory_and_later_resumed(self) -> None:
         submissions = [train("other", 30), train("guaranteed", 10, priority=1, arrives=0.55, ephemeral=250 * MIB)]
         outcome = run(submissions, AntMan(), 300)
         order = order_of(outcome)
@@ -119,19 +119,19 @@ class TestHerald:
         in_time, _ = self.serve(Herald(), fill)
         assert in_time >= 0.99
 
-    def test_all_at_once_breaks_the_slo_that_it_keeps(self) -> None:
+    def test_running_all_jobs_at_once_breaks_the_slo_that_herald_keeps(self) -> None:
         in_time, _ = self.serve(Spatial(), 1.0)
         assert in_time < 0.5
 
-    def test_light_training_hardly_notices(self) -> None:
+    def test_light_training_is_hardly_slowed(self) -> None:
         _, slowdown = self.serve(Herald(), 0.3)
         assert slowdown < 1.1
 
-    def test_heavy_training_has_what_the_slo_leaves(self) -> None:
+    def test_heavy_training_gets_the_time_that_the_slo_leaves(self) -> None:
         _, slowdown = self.serve(Herald(), 1.0)
         assert slowdown < 2.0  # the batches need 0.48 of the device's time
 
-    def test_it_asks_to_be_woken_a_few_times_a_batch(self) -> None:
+    def test_herald_wakes_a_few_times_per_batch(self) -> None:
         trace = tide("serve", ops=50, seconds=0.1, persistent=MIB, ephemeral=MIB, batch=4, inference=True)
         job = Job(name="serve", trace=trace, kind=JobKind.INFERENCE, deadline_seconds=1.0)
         requests = tuple(n * SECOND for n in range(20))

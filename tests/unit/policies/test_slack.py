@@ -35,17 +35,17 @@ def test_a_running_batch_is_urgent_when_only_the_spare_time_is_left_beside_what_
     assert SLACK.urgent_at_ns(running) == 50 + 900 - 70
 
 
-def test_samples_that_wait_behind_a_running_batch_need_its_time_too() -> None:
+def test_samples_behind_a_running_batch_need_the_time_of_that_batch_too() -> None:
     running = serving(state=JobState.RUNNING, serving=(500,), requests=(510,), position_ns=30)
     assert SLACK.urgent_at_ns(running) == 510 + 900 - 70 - 100
 
 
-def test_time_is_kept_for_the_ops_of_others_that_have_begun() -> None:
+def test_time_is_reserved_for_other_jobs_ops_that_have_begun() -> None:
     running = serving(state=JobState.RUNNING, serving=(50, 60), position_ns=30)
     assert Slack(spare=0.1, others_ns=40).urgent_at_ns(running) == 50 + 900 - 40 - 70
 
 
-def test_ops_of_those_that_run_at_once_are_in_the_way_one_after_another() -> None:
+def test_ops_of_jobs_that_run_at_once_last_as_long_as_their_sum() -> None:
     one = job("one", tide(1, longest_ns=30), state=JobState.RUNNING)
     other = job("other", tide(1, longest_ns=20), state=JobState.RUNNING)
     ready = job("ready", tide(1, longest_ns=40))

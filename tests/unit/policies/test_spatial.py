@@ -16,12 +16,12 @@ def test_each_job_has_its_own_peak_as_its_part_and_all_run_at_once() -> None:
     ]
 
 
-def test_a_part_is_not_lent_even_while_its_job_does_not_use_it() -> None:
+def test_the_part_of_an_idle_job_is_not_lent_to_others() -> None:
     idle = job("a", tide(60), state=RUNNING, held_bytes=0)
     assert Spatial().decide(view(idle, job("b", tide(50), state=QUEUED))) == []
 
 
-def test_nobody_overtakes_a_job_that_waits_for_its_part_but_one_larger_than_the_budget_holds_nobody_up() -> None:
+def test_no_job_overtakes_one_that_waits_for_its_part_unless_that_one_never_fits() -> None:
     inside, waits = job("a", tide(60), state=RUNNING), job("b", tide(50), state=QUEUED)
     small, never = job("c", tide(1), state=QUEUED), job("d", tide(101), state=QUEUED)
     assert Spatial().decide(view(inside, waits, small)) == []
@@ -38,7 +38,7 @@ def test_equal_parts_are_given_whatever_a_job_needs() -> None:
     ]
 
 
-def test_with_paging_everybody_comes_in_and_runs() -> None:
+def test_with_paging_every_job_is_admitted_and_runs() -> None:
     big = [job(name, tide(90), state=QUEUED) for name in "ab"]
     seen = view(*big, job("c", state=READY), job("serve", state=QUEUED, kind=JobKind.INFERENCE))
     assert SpatialPaged().decide(seen) == [

@@ -14,7 +14,7 @@ def curve(*levels: int) -> MemoryCurve:
     return MemoryCurve.of_steps([10] * len(levels), list(levels))
 
 
-def test_what_is_under_way_is_the_rest_of_each_running_iteration_from_now_on() -> None:
+def test_the_remaining_curve_sums_the_rest_of_each_running_iteration() -> None:
     running = [job("a", TIDE, state=RUNNING, position_ns=3 * MS), job("b", TIDE, state=RUNNING, position_ns=4 * MS)]
     left = remaining_curve(running, in_flight=16)
     assert left is not None
@@ -22,7 +22,7 @@ def test_what_is_under_way_is_the_rest_of_each_running_iteration_from_now_on() -
     assert left.bytes.tolist() == [60, 20]
 
 
-def test_nothing_is_under_way_when_all_iterations_are_at_their_ends() -> None:
+def test_nothing_remains_when_all_iterations_are_at_their_ends() -> None:
     assert remaining_curve([], in_flight=16) is None
     assert remaining_curve([job("a", TIDE, state=RUNNING, position_ns=5 * MS)], in_flight=16) is None
 
@@ -36,7 +36,7 @@ def test_a_curve_fits_now_if_it_does_at_every_step_of_both() -> None:
     assert fits_now(curve(1, 1), curve(9, 9, 10), 10)
 
 
-def test_a_tide_in_few_steps_is_nowhere_below_the_curve() -> None:
+def test_a_coarsened_curve_is_never_below_the_exact_curve() -> None:
     ragged = tide(*[(index * 37) % 100 for index in range(200)], step_ns=10)
     coarse = capped_curve(ragged, 16)
     assert len(coarse) <= 64
@@ -52,7 +52,7 @@ def test_jobs_start_in_their_order_while_they_fit() -> None:
     assert delay_ns == 3 * MS  # then both are past their peaks
 
 
-def test_only_so_many_behind_the_first_that_waits_are_tried() -> None:
+def test_only_a_few_jobs_behind_the_first_that_waits_are_tried() -> None:
     waiting = [job("first", TIDE)] + [job(str(index), tide(1, step_ns=MS)) for index in range(5)]
     running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]
     starts, delay_ns = STRICT.plan(waiting, running, 79)
@@ -60,13 +60,13 @@ def test_only_so_many_behind_the_first_that_waits_are_tried() -> None:
     assert delay_ns == MS
 
 
-def test_a_job_that_never_fits_holds_nobody_up() -> None:
+def test_a_job_that_never_fits_delays_no_other_job() -> None:
     starts, delay_ns = STRICT.plan([job("never", tide(200)), job("fits", TIDE)], [], 100)
     assert [each.name for each in starts] == ["fits"]
     assert delay_ns is None
 
 
-def test_who_may_not_run_beside_the_others_is_passed_over() -> None:
+def test_a_job_that_may_not_run_beside_the_others_is_skipped() -> None:
     jobs = [job(name, TIDE) for name in "abc"]
     starts, delay_ns = STRICT.plan(jobs, [], 1000, lambda each, beside: each.name != "b" or not beside)
     assert [each.name for each in starts] == ["a", "c"]
@@ -83,7 +83,7 @@ def test_kernels_in_flight_are_capped_while_the_peaks_do_not_fit_together() -> N
     assert caps(free, 120, 16) == []
 
 
-def test_who_must_not_start_early_waits_for_the_whole_delay() -> None:
+def test_a_job_that_must_not_start_early_waits_for_its_whole_delay() -> None:
     early = Stagger(in_flight=16, early=0.5, behind=2)
     running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]
     assert [each.name for each in early.plan([job("a", TIDE)], running, 79)[0]] == ["a"]

@@ -23,7 +23,7 @@ def test_equal_jobs_go_in_the_order_of_arrival() -> None:
     assert Temporal().decide(view(job("b"), job("a"))) == [Start("b")]
 
 
-def test_an_inference_job_without_requests_is_passed_over() -> None:
+def test_an_inference_job_without_requests_is_skipped() -> None:
     seen = view(job("serve", kind=JobKind.INFERENCE), job("train", since_ns=5))
     assert Temporal().decide(seen) == [Start("train")]
 
@@ -38,7 +38,7 @@ def test_jobs_are_admitted_while_persistent_bytes_and_the_largest_ephemeral_peak
     assert Temporal().decide(seen) == [Admit("a"), Admit("b"), Start("a")]
 
 
-def test_nobody_overtakes_a_job_that_does_not_fit_yet_but_one_larger_than_the_budget_holds_nobody_up() -> None:
+def test_no_job_overtakes_one_that_does_not_fit_yet_unless_that_one_never_fits() -> None:
     seen = view(
         job("runs", tide(50, persistent=20), state=RUNNING),
         job("never", tide(101), state=QUEUED),
@@ -57,7 +57,7 @@ def test_fifo_gives_the_device_to_one_job_until_its_end() -> None:
     assert Fifo().decide(view(job("b", state=QUEUED))) == [Admit("b"), Start("b")]
 
 
-def test_fifo_passes_over_a_job_larger_than_the_budget() -> None:
+def test_fifo_skips_a_job_larger_than_the_budget() -> None:
     assert Fifo().decide(view(job("never", tide(101), state=QUEUED))) == []
     seen = view(job("never", tide(101), state=QUEUED), job("b", state=QUEUED))
     assert Fifo().decide(seen) == [Admit("b"), Start("b")]

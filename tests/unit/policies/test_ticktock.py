@@ -39,6 +39,6 @@ def test_a_third_job_takes_its_turn_and_never_runs_beside_two() -> None:
     assert TickTock().decide(seen) == [Start("third")]
 
 
-def test_it_looks_at_phases_and_not_at_bytes() -> None:
+def test_ticktock_looks_at_phases_and_not_at_bytes() -> None:
     tick = job("tick", WAVE, state=RUNNING, position_ns=25)
     assert TickTock().decide(view(tick, job("tock", WAVE), budget=10)) == [Start("tock")]

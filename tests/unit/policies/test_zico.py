@@ -28,7 +28,7 @@ def test_the_delay_counts_from_the_devices_position_and_not_from_the_clock() -> 
     assert decide(view(running, job("b", TIDE), budget=80, now=50 * MS)) == [WakeAt(51 * MS)]
 
 
-def test_it_starts_when_the_running_iteration_has_come_far_enough() -> None:
+def test_a_waiting_iteration_starts_when_the_running_one_has_come_far_enough() -> None:
     running = job("a", TIDE, state=RUNNING, position_ns=2 * MS)
     assert decide(view(running, job("b", TIDE), budget=80, now=77 * MS)) == [Start("b")]
 
@@ -51,7 +51,7 @@ def test_the_job_that_has_waited_longest_is_fitted_first() -> None:
     assert decide(view(job("a", TIDE, since_ns=9), job("b", TIDE, since_ns=3), budget=80))[0] == Start("b")
 
 
-def test_one_that_overtakes_a_waiting_job_does_not_delay_it() -> None:
+def test_a_job_that_overtakes_a_waiting_job_does_not_delay_it() -> None:
     running = job("running", TIDE, state=RUNNING, position_ns=MS)
     first = job("first", TIDE, since_ns=1)  # fits after 1 ms
     long_and_low = job("later", tide(*[10] * 9, step_ns=MS), since_ns=2)  # fits now, but not beside both
@@ -60,21 +60,21 @@ def test_one_that_overtakes_a_waiting_job_does_not_delay_it() -> None:
     assert decide(view(running, first, brief_and_low, budget=80)) == [Start("later"), WakeAt(MS)]
 
 
-def test_a_job_is_admitted_when_the_rule_of_the_ledger_holds() -> None:
+def test_a_job_is_admitted_when_the_ledgers_rule_holds() -> None:
     lasting = tide(20, 40, 60, 40, 20, step_ns=MS, persistent=10)
     inside = job("a", lasting, state=RUNNING, position_ns=2 * MS)
     assert decide(view(inside, job("b", lasting, state=QUEUED), budget=79)) == []
     assert decide(view(inside, job("b", lasting, state=QUEUED), budget=80)) == [Admit("b"), WakeAt(MS)]
 
 
-def test_the_persistent_bytes_of_a_job_that_comes_in_count_at_once() -> None:
+def test_the_persistent_bytes_of_a_newly_admitted_job_count_at_once() -> None:
     lasting = tide(20, 40, 60, 40, 20, step_ns=MS, persistent=10)
     inside, new = job("a", lasting, state=RUNNING, position_ns=2 * MS), job("b", lasting, state=QUEUED)
     assert decide(view(inside, new, budget=100)) == [Admit("b"), Start("b")]
     assert decide(view(inside, new, budget=99)) == [Admit("b"), WakeAt(MS)]
 
 
-def test_when_the_budget_shrinks_the_youngest_waiting_job_goes_to_host_memory_and_comes_back_later() -> None:
+def test_after_a_budget_cut_the_youngest_ready_job_is_suspended_and_later_resumed() -> None:
     lasting = tide(60, step_ns=MS, persistent=20)
     running = job("old", lasting, state=RUNNING, arrived_ns=0)
     young = job("young", lasting, state=READY, arrived_ns=5)
@@ -84,7 +84,7 @@ def test_when_the_budget_shrinks_the_youngest_waiting_job_goes_to_host_memory_an
     assert decide(view(running, away, budget=100)) == [Resume("young")]
 
 
-def test_a_job_that_the_engine_brings_back_is_not_asked_for_but_its_place_is_kept() -> None:
+def test_a_policy_does_not_resume_an_evicted_job_but_keeps_its_place() -> None:
     lasting = tide(60, step_ns=MS, persistent=20)
     evicted = job("evicted", lasting, state=SUSPENDED, evicted=True)
     other = job("other", lasting, state=SUSPENDED, arrived_ns=5)
@@ -92,14 +92,14 @@ def test_a_job_that_the_engine_brings_back_is_not_asked_for_but_its_place_is_kep
     assert decide(view(evicted, other, budget=100)) == [Resume("other")]
 
 
-def test_no_newcomer_overtakes_a_job_in_host_memory() -> None:
+def test_no_new_job_overtakes_a_suspended_one() -> None:
     lasting = tide(60, step_ns=MS, persistent=20)
     running, away = job("old", lasting, state=RUNNING), job("away", lasting, state=SUSPENDED)
     new = job("new", tide(1, step_ns=MS, persistent=1), state=QUEUED)
     assert decide(view(running, away, new, budget=99)) == []
 
 
-def test_a_delay_that_is_short_beside_the_iteration_is_not_waited_for() -> None:
+def test_a_delay_that_is_short_compared_with_the_iteration_is_ignored() -> None:
     running = job("a", TIDE, state=RUNNING, position_ns=MS)
     assert decide(view(running, job("b", TIDE), budget=80), early=0.1) == [WakeAt(MS // 2)]
     assert decide(view(running, job("b", TIDE), budget=80), early=0.2) == [Start("b")]
