@@ -44,7 +44,7 @@ class ScriptedCaller:
     """A connection that keeps what the daemon says."""
 
     def __init__(self) -> None:
-        self.resident: AttachedJob | None = None
+        self.job: AttachedJob | None = None
         self.heard: list[say.FromDaemon] = []
 
     def say(self, message: say.FromDaemon) -> None:

@@ -76,7 +76,7 @@ class VirtualClock:
 class _Command:
     """Sends one message to the daemon, as a command does."""
 
-    resident: AttachedJob | None = None
+    job: AttachedJob | None = None
 
     def say(self, message: FromDaemon) -> None: ...
 
@@ -91,7 +91,7 @@ class _Job:
         self.agent = FakeAgent(board, tide.name, clock.now_ns)
         self.client = Client(self.agent, settings_of(tide), lambda: ScriptedMeasurer(tide))
         self.client.hold()
-        self.resident: AttachedJob | None = None
+        self.job: AttachedJob | None = None
         self.over = self.stopped = False
         self.held: list[tuple[int, float]] = []
         self._steps = 0  # that the program has taken

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonProcess, DaemonThread, goes_on, kill, until, until_it_ran
-from neaptide.live.daemon import watchdog
+from neaptide.core.rules import patience
 from simple_policies import Everything
 
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "12"))  # victims of the loop that kills, in pairs
@@ -178,8 +178,8 @@ def test_a_job_that_hoards_memory_makes_way_for_the_oldest_iteration_now_and_the
 def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "_HANGS_NS", 300_000_000)
-    monkeypatch.setattr(watchdog, "_HANGS_ITERATIONS", 0)
+    monkeypatch.setattr(patience, "HANGING_NS", 300_000_000)
+    monkeypatch.setattr(patience, "HANGING_ITERATIONS", 0)
     daemon = DaemonThread(tmp_path / "run", Everything())
     tide = {"persistent": 1 * MIB, "ephemeral": 36 * MIB, "surprise": 32 * MIB}
     oldest = daemon.run(name="oldest", iterations=4, seconds=0.8, hangs_at=2, hangs_low=True, surprise_from=2, **tide)

@@ -68,7 +68,7 @@ def test_a_message_may_come_in_pieces_and_several_at_once(daemon: DaemonThread) 
     ("hello", "reason"),
     [
         (say.Hello(version=99, pid=1, slot=0, job="x"), "the job speaks version 99 of the protocol, the daemon 2"),
-        (say.Hello(pid=1, slot=5, job="x"), "process 1 has not slot 5"),
+        (say.Hello(pid=1, slot=5, job="x"), "process 1 does not have slot 5"),
     ],
 )
 def test_a_hello_that_is_not_true_is_refused(daemon: DaemonThread, hello: say.Hello, reason: str) -> None:

@@ -51,6 +51,10 @@ class Ledger:
             raise ValueError(f"there is a job called {job.name} already; give this one another name")
         return self._open(job, lambda trace: Profile.of(trace, Leases.of(trace, overhead)))
 
+    def admitted_profiles(self) -> list[Profile]:
+        """What the admitted jobs need. Changes nothing."""
+        return [account.profile for account in self._present.values() if account.admitted]
+
     def forget(self, job: str) -> None:
         """Close the account of a job that has ended."""
         assert job not in self._present, f"job {job} has not ended"

@@ -1,4 +1,4 @@
-"""One job with the daemon: who it is, how far it was asked to go and has come, and why it may be off the device."""
+"""One job with the daemon: its messages, its iterations as the board counts them, and why it may be off the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.curve import Integers
 from neaptide.core.traces.profile import Profile
-from neaptide.live.protocol.messages import FromDaemon, Hello
+from neaptide.devices.board import PERMIT_ALL
+from neaptide.live.protocol.messages import FromDaemon, Hello, IterationEnded
 
 
 class EvictionReason(Enum):
@@ -20,13 +21,13 @@ class EvictionReason(Enum):
 
     POLICY = "the policy suspended it"
     QUEUE = "it is not admitted"
-    MEASURING = "a newcomer is measured"
+    MEASURING = "a new job is measured"
     DEADLOCK = "every running iteration waited for memory"
-    NO_ROOM = "it is new, and jobs that stand still hold what it needs"
+    NO_ROOM = "it is new, and stopped jobs hold the memory that it needs"
 
 
 class Stage(Enum):
-    """Where a job is before the controller knows it, and after."""
+    """What a job does before the controller knows it; ARRIVED from then on."""
 
     BUILDING = "building"  # its first iteration has not begun
     WAITING = "waiting to be measured"
@@ -36,31 +37,44 @@ class Stage(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A measured iteration as a way along which the device's progress is read."""
+    """A measured iteration, along which the device's progress is read."""
 
-    ends_ns: Integers  # after so many ops
+    ends_ns: Integers  # at index n: when the first n ops have ended
     forward_ops: int
 
     @classmethod
     def of(cls, job: Job, profile: Profile) -> Course:
-        ends_ns = np.concatenate(([0], np.round(job.trace.end_seconds * 1e9).astype(np.int64)))
-        forward = int(np.searchsorted(ends_ns, profile.forward_ns)) if profile.forward_ns else 0
-        return cls(np.minimum(ends_ns, profile.solo_ns), forward)
+        ends_ns = np.concatenate(([0], job.trace.ends_ns))
+        return cls(np.minimum(ends_ns, profile.solo_ns), job.trace.forward_end)
 
     @property
     def ops(self) -> int:
         return self.ends_ns.size - 1
 
     def position_ns(self, passed: int, kernels: int) -> int:
-        """Where the device is after `passed` of the `kernels` of an iteration; at its end only when it says so."""
+        """The device's position after `passed` of an iteration's `kernels`; before the end, which the job reports."""
         if passed <= 0:
             return 0
         return int(self.ends_ns[min(passed * self.ops // max(kernels, 1), self.ops - 1)])
 
 
+@dataclass(slots=True)
+class UnreportedIterations:
+    """Iterations that have ended and that the controller was not told of: those of a job that runs ahead."""
+
+    count: int = 0
+    took_ns: int = 0
+    work: float = 0.0  # in measured iterations
+
+    def add(self, ended: IterationEnded) -> None:
+        self.count += 1
+        self.took_ns += ended.took_ns
+        self.work += ended.size
+
+
 @dataclass(eq=False)
 class AttachedJob:
-    """A job that has said Hello and is not gone. The engine and those beside it change it; nobody else does."""
+    """A job between its Hello and its end. Only the engine and the parts of the daemon beside it change it."""
 
     name: str
     hello: Hello
@@ -72,32 +86,30 @@ class AttachedJob:
     profile: Profile | None = None
     course: Course | None = None
 
-    # Iterations, counted as the board does.
-    started: int = 0  # that the policy has started
-    ended: int = 0  # that the device has passed
-    permit: int = 0  # as it was last set on the board
+    # Iterations, as the board counts them.
+    started: int = 0  # by the policy
+    ended: int = 0  # the device has passed them
+    permit: int = 0  # as last written to the board
     permitted_ns: int = 0  # when the last permit was given
-    running: bool = False  # the policy has started one that has not ended
+    running: bool = False  # the policy has started an iteration that has not ended
     cap: int | None = None  # on kernels in flight, by the policy
     gate_open: bool = True
     first_done: int = 0  # kernels done when the running iteration began
-    base_done: int = 0  # the same, put right when it is known where the device is
-    kernels: int = 0  # of the last iteration; 0 before there was one
+    base_done: int = 0  # the same, corrected at the end of the forward pass
+    kernels: int = 0  # of the last iteration; before the first, the ops of the trace
     forward_passed: bool = False
-    untold: int = 0  # iterations that have ended while it was alone, of which the controller does not know yet
-    untold_ns: int = 0  # what they took
-    untold_work: float = 0.0  # and were, in iterations as they were measured
+    unreported: UnreportedIterations = field(default_factory=UnreportedIterations)
 
     # Off the device.
-    away: EvictionReason | None = None  # it is in host memory, or was asked to go there
-    away_before: EvictionReason | None = None  # why it was, the last time
-    asked_ns: int = 0  # when it was last asked to go or come
-    unresponsive: bool = False  # stopped or hanging: nobody waits for it, and its bytes cannot be counted on
+    eviction: EvictionReason | None = None  # why its bytes are in host memory, or were asked to move there
+    last_eviction: EvictionReason | None = None  # why they were, the last time
+    asked_ns: int = 0  # when it was last asked to move its bytes
+    unresponsive: bool = False  # its process is stopped or hangs: it gets no permits, and its bytes are off the budget
     stalled: bool = False
-    presumed: bool = False  # a request that it cannot tell of while it is away was told for it
-    wants_since_ns: int | None = None  # as a newcomer, memory that it waits for
+    request_assumed: bool = False  # a request was assumed on its behalf while it was suspended
+    waits_since_ns: int | None = None  # a new job: since when it waits for memory
 
-    # For people.
+    # For the status.
     arrived_ns: int | None = None
     done_iterations: int = 0
     busy_ns: int = 0
@@ -116,18 +128,24 @@ class AttachedJob:
     def trains(self) -> bool:
         return self.hello.kind is JobKind.TRAINING
 
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether it may begin iterations that the policy has not started."""
+        return self.permit == PERMIT_ALL
+
     def becomes(self, job: Job, profile: Profile) -> None:
-        """It was measured: this is its iteration."""
+        """Take over what was measured of its iteration."""
         self.job, self.profile, self.course = job, profile, Course.of(job, profile)
         self.kernels = self.course.ops
 
     def position_ns(self, done: int) -> int:
+        """The device's position in the running iteration when it has done so many of the job's kernels."""
         if not self.running or self.course is None:
             return 0
         return self.course.position_ns(done - self.base_done, self.kernels)
 
     def passed_forward(self, done: int) -> None:
-        """The device has passed the forward pass: now it is known again where it is."""
+        """Correct the position: the device is at the end of the forward pass."""
         if self.running and self.course is not None and not self.forward_passed:
             self.forward_passed = True
             self.base_done = done - self.course.forward_ops * self.kernels // max(self.course.ops, 1)
@@ -136,7 +154,8 @@ class AttachedJob:
         self.running, self.forward_passed, self.stalled = True, False, False
         self.base_done = self.first_done = done
 
-    def iteration_ends(self, done: int) -> None:
+    def iterations_end(self, done: int, count: int) -> None:
+        """The running iteration has ended, or `count` of them since it began."""
         if self.running and done > self.first_done:
-            self.kernels = done - self.first_done
+            self.kernels = max((done - self.first_done) // count, 1)
         self.running = self.stalled = False

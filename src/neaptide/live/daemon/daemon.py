@@ -1,4 +1,4 @@
-"""The daemon without its socket: what jobs say becomes events, the controller answers, the board carries it out."""
+"""The daemon without its socket: messages become events, the controller answers, the engine writes to the board."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Controller
 from neaptide.core.control.log_format import Header, HeldMemory, Line
 from neaptide.core.control.policy import Need, Policy
+from neaptide.core.rules.patience import TICK_SECONDS
 from neaptide.core.traces.trace_format import TraceFormatError
 from neaptide.core.units import format_bytes
 from neaptide.devices import default_kind
@@ -18,6 +19,7 @@ from neaptide.devices.board.board import process_state as board_process_state
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import Clock, Timers
+from neaptide.live.daemon.deadlock import Deadlock
 from neaptide.live.daemon.engine import LiveEngine, ProcessStateOf
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.live.daemon.measuring import Measuring
@@ -25,27 +27,28 @@ from neaptide.live.daemon.memory_history import MemoryHistory
 from neaptide.live.daemon.registration import RefusedError, Registration
 from neaptide.live.daemon.requests import Requests
 from neaptide.live.daemon.status import StatusBuilder
-from neaptide.live.daemon.watchdog import TICK_SECONDS, Watchdog
+from neaptide.live.daemon.unresponsive import Unresponsive
+from neaptide.live.daemon.watching import Watching
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 
-_SETTLE_SECONDS = 0.005
+_MOVES_SECONDS = 0.005  # between looks at jobs that move their bytes
 _FLUSH_SECONDS = 0.05
 _FEW_LINES = 16  # are written in a tenth of a millisecond
-_ALONE_SECONDS = 0.1  # between the reports to the controller of a job that is alone
+_AHEAD_SECONDS = 0.1  # between the controller's reports of a job that runs ahead
 _REAP_SECONDS = (0.005, 0.02, 0.1, 0.5)  # a process that was killed holds its memory for a moment
 
 
 class Caller(Protocol):
-    """Who speaks with the daemon, as it sees them."""
+    """A connected job or command."""
 
-    resident: AttachedJob | None
+    job: AttachedJob | None
 
     def say(self, message: say.FromDaemon) -> None:
-        """Send a message; nothing when the other is gone."""
+        """Send a message, if the connection is still there."""
 
     def hang_up(self) -> None:
-        """End the connection when what was said is sent."""
+        """End the connection when the messages are sent."""
 
 
 class Daemon:
@@ -71,45 +74,48 @@ class Daemon:
         self._clock = clock
         self._timers = Timers(clock)
         self._budget_bytes = budget_bytes
-        self._granted_bytes = budget_bytes  # what the policy was told of it
+        self._granted_bytes = budget_bytes  # as the policy knows it: without the bytes of unresponsive jobs
         self._log = EventLog(paths.events, self._opening, complain)
         self._engine = LiveEngine(board, self._kind, clock, process_state, self._wake_at)
         self._controller = Controller((), budget_bytes, policy, self._engine, self._log.note)
         ledger = self._controller.ledger
         self._measuring = Measuring(self._engine)
-        self._watchdog = Watchdog(self._engine, ledger, self._tell_budget)
+        self._watching = Watching(self._engine)
+        self._deadlock = Deadlock(self._engine, ledger)
+        self._unresponsive = Unresponsive(self._engine, ledger, self._tell_budget)
         self._registration = Registration(self._engine, self._controller, self._measuring, paths, self._log.note)
         self._memory_history = MemoryHistory(self._engine, self._timers, self._log_memory)
         self._requests = Requests(self._engine, ledger)
-        self._standing = StatusBuilder(board, self._engine, ledger)
+        self._status = StatusBuilder(board, self._engine, ledger)
         board.set_capacity(budget_bytes)
 
-    # --- what is said
+    # --- messages
 
     def heard(self, caller: Caller, message: say.ToDaemon) -> None:
-        """Answer one message; ProtocolError when it is out of place."""
-        resident = caller.resident
-        if resident is not None and resident.permit == PERMIT_ALL and self._heard_alone(resident, message):
+        """Handle one message; ProtocolError when it is out of place."""
+        job = caller.job
+        if job is not None and job.runs_ahead and isinstance(message, say.IterationEnded | say.PhaseEnded):
+            self._ran_ahead(job, message)
             return
-        self._tell_of_the_one_alone()
+        self._engine.report_iterations()
         match message:
-            case say.IterationEnded() if resident is not None:
-                self._iteration_ended(resident, message)
-            case say.PhaseEnded() if resident is not None:
-                self._phase_ended(resident, message)
-            case say.RequestArrived() if resident is not None:
-                self._requests.arrived(resident)
-            case say.Grew() if resident is not None:
-                self._grew(resident, message.peak_bytes)
-            case say.Hello() if resident is None:
-                self._hello(caller, message)
-            case say.Ready() if resident is not None:
-                self._measuring.ready(resident)
-            case say.Profiled() if resident is not None:
-                self._take(caller, lambda: self._registration.profiled(resident, message, self._budget_bytes))
-            case say.Failed() if resident is not None:
+            case say.IterationEnded() if job is not None:
+                self._iteration_ended(job, message)
+            case say.PhaseEnded() if job is not None:
+                self._phase_ended(job, message)
+            case say.RequestArrived() if job is not None:
+                self._requests.arrived(job)
+            case say.Grew() if job is not None:
+                self._grew(job, message.peak_bytes)
+            case say.Hello() if job is None:
+                self._register(caller, lambda: self._hello(caller, message))
+            case say.Ready() if job is not None:
+                self._measuring.ready(job)
+            case say.Profiled() if job is not None:
+                self._register(caller, lambda: self._registration.profiled(job, message, self._budget_bytes))
+            case say.Failed() if job is not None:
                 self._gone(caller, message.reason or "it failed")
-            case say.Goodbye() if resident is not None:
+            case say.Goodbye() if job is not None:
                 self._gone(caller, None)
             case say.StatusRequest():
                 self._log.flush()  # so that a command finds in the log what the status says
@@ -120,37 +126,25 @@ class Daemon:
                 raise say.ProtocolError(f"{type(message).__name__} is out of place")
         self._settle()
 
-    def _heard_alone(self, resident: AttachedJob, message: say.ToDaemon) -> bool:
-        """A job that is alone costs the device's cores next to nothing: its iterations are only counted."""
-        match message:
-            case say.PhaseEnded():
-                return True
-            case say.IterationEnded():
-                self._engine.iteration_ended_alone(resident, message)
-                self._timers.start("alone", _ALONE_SECONDS, self._settle)
-                return True
-        return False
-
-    def _tell_of_the_one_alone(self) -> None:
-        for resident in self._engine.residents.values():
-            if resident.untold:
-                self._engine.flush_iterations(resident)
-
     def lost(self, caller: Caller) -> None:
-        """The other side is gone."""
-        if caller.resident is not None:
-            self._tell_of_the_one_alone()
+        """The connection has ended."""
+        if caller.job is not None:
+            self._engine.report_iterations()
             self._gone(caller, "its process ended without a word")
             self._settle()
 
+    def _ran_ahead(self, job: AttachedJob, message: say.IterationEnded | say.PhaseEnded) -> None:
+        """Count an iteration for which nothing is to be decided; it costs a job that is alone next to nothing."""
+        if isinstance(message, say.IterationEnded):
+            self._engine.iteration_ended(job, message)
+            self._timers.start("ahead", _AHEAD_SECONDS, self._settle)
+
     def _hello(self, caller: Caller, hello: say.Hello) -> None:
-        def take() -> None:
-            caller.resident = self._registration.hello(hello, caller.say, caller.hang_up, self._budget_bytes)
+        caller.job = self._registration.attach(hello, caller.say, caller.hang_up)
+        self._registration.begin(caller.job, self._budget_bytes)
 
-        self._take(caller, take)
-
-    def _take(self, caller: Caller, step: Callable[[], None]) -> None:
-        """Do a step of taking a job in; if it cannot be taken, it alone is told."""
+    def _register(self, caller: Caller, step: Callable[[], None]) -> None:
+        """Do a step of registering a job; a job that is refused is told, and removed."""
         try:
             step()
         except (RefusedError, TraceFormatError) as error:
@@ -159,36 +153,41 @@ class Daemon:
             caller.hang_up()
 
     def _gone(self, caller: Caller, failure: str | None) -> None:
-        resident, caller.resident = caller.resident, None
-        if resident is None:
+        job, caller.job = caller.job, None
+        if job is None:
             return
-        self._standing.remember(resident, failure)
-        self._registration.gone(resident, failure)
-        self._watchdog.gone(resident)
+        self._status.remember(job, failure)
+        self._registration.gone(job, failure)
+        self._deadlock.gone(job)
         self._reap(0)
-        if resident.unresponsive:
+        if job.unresponsive:
             self._tell_budget()
 
-    def _iteration_ended(self, resident: AttachedJob, message: say.IterationEnded) -> None:
-        if not resident.arrived:
+    def _iteration_ended(self, job: AttachedJob, message: say.IterationEnded) -> None:
+        if not job.arrived:
             return
-        self._engine.iteration_ended(resident, message)
-        self._controller.run()  # first of all: somebody may wait for a permit
-        self._watchdog.iteration_ended(resident)
-        if resident.unresponsive:
-            self._watchdog.returned(resident)
+        self._engine.iteration_ended(job, message)
+        self._engine.report_iterations()
+        self._controller.run()  # first of all: a job may wait for a permit
+        self._deadlock.iteration_ended(job)
+        if job.unresponsive:
+            self._unresponsive.returned(job)
 
-    def _phase_ended(self, resident: AttachedJob, message: say.PhaseEnded) -> None:
-        if resident.arrived and resident.running:
-            resident.passed_forward(self._board.progress(resident.slot).done)
+    def _phase_ended(self, job: AttachedJob, message: say.PhaseEnded) -> None:
+        if job.arrived and job.running:
+            job.passed_forward(self._board.progress(job.slot).done)
             if Need.PHASES in self._policy.needs:
-                self._engine.post(ev.PhaseEnded(self._engine.now_ns, resident.name, message.phase))
+                self._engine.post(ev.PhaseEnded(self._engine.now_ns, job.name, message.phase))
 
-    def _grew(self, resident: AttachedJob, peak_bytes: int) -> None:
-        if resident.arrived:
-            self._engine.post(ev.JobGrew(self._engine.now_ns, resident.name, peak_bytes))
+    def _grew(self, job: AttachedJob, peak_bytes: int) -> None:
+        if job.arrived:
+            self._engine.post(ev.JobGrew(self._engine.now_ns, job.name, peak_bytes))
             self._controller.run()
-            resident.profile = self._controller.ledger.account(resident.name).profile
+            job.profile = self._controller.ledger.account(job.name).profile
+
+    def status(self) -> say.Status:
+        """The device, the policy and the jobs now."""
+        return self._status.status(self._policy.name, self._budget_bytes, self._log.problem)
 
     # --- the budget
 
@@ -205,41 +204,46 @@ class Daemon:
         caller.say(say.Done())
 
     def _tell_budget(self) -> None:
-        """The policy is told what is left beside the bytes of jobs that do not come along."""
+        """Tell the policy what the budget leaves beside the bytes of unresponsive jobs."""
         granted_bytes = max(self._budget_bytes - self._engine.stuck_bytes(), 1)
         if granted_bytes != self._granted_bytes:
             self._granted_bytes = granted_bytes
             self._engine.post(ev.BudgetChanged(self._engine.now_ns, granted_bytes))
 
-    # --- what happens by itself
+    # --- timers
 
     def _settle(self) -> None:
-        """Have everything answered that has happened, and see what must be looked at from now on."""
-        self._tell_of_the_one_alone()
+        """Have the policy answer every event, and start the timers that are needed from now on."""
+        self._engine.report_iterations()
         self._controller.run()
-        self._engine.settle_permits()
+        self._engine.permits.close_unstarted()
         if self._measuring.active:
             self._measuring.advance()
-        residents = self._engine.residents
-        if len(residents) > 1 or any(not resident.arrived or resident.unresponsive for resident in residents.values()):
+        if self._needs_ticks():
             self._timers.start("tick", TICK_SECONDS, self._tick)
-        if self._engine.residence.settling:
-            self._timers.start("settle", _SETTLE_SECONDS, self._look_at_residence)
+        if self._engine.host_moves.in_progress:
+            self._timers.start("moves", _MOVES_SECONDS, self._look_at_moves)
         self._memory_history.keep_looking()
-        if self._log.pending >= _FEW_LINES:  # now, when permits are given: later it would hold somebody up for longer
+        if self._log.pending >= _FEW_LINES:  # now, after the permits were given: later the log would delay permits more
             self._log.flush()
         elif self._log.pending:
             self._flush_soon()
 
+    def _needs_ticks(self) -> bool:
+        jobs = self._engine.jobs.values()
+        return len(jobs) > 1 or self._deadlock.has_evicted or any(not job.arrived or job.unresponsive for job in jobs)
+
     def _tick(self) -> None:
         self._measuring.look()
-        self._watchdog.look()
+        sights = self._watching.look()
+        self._unresponsive.look(sights)
+        self._deadlock.look(sights)
         self._settle()
 
-    def _look_at_residence(self) -> None:
-        self._engine.residence.look()
+    def _look_at_moves(self) -> None:
+        self._engine.host_moves.look()
         self._controller.run()
-        self._requests.presume()
+        self._requests.assume()
         self._settle()
 
     def _reap(self, attempt: int) -> None:
@@ -254,10 +258,6 @@ class Daemon:
     def _woken(self) -> None:
         self._engine.post(ev.Woken(self._engine.now_ns))
         self._settle()
-
-    def status(self) -> say.Status:
-        """How things stand."""
-        return self._standing.status(self._policy.name, self._budget_bytes, self._log.problem)
 
     # --- the log
 
@@ -285,12 +285,12 @@ class Daemon:
     def close(self) -> None:
         """Let the jobs go on without a daemon, under the board's limits alone."""
         self._timers.cancel_all()
-        for resident in self._engine.residents.values():
+        for job in self._engine.jobs.values():
             with suppress(BoardError):
-                if resident.away is not None:
-                    self._board.set_request(resident.slot, Request.RESTORE)
-                self._board.set_heavy_open(resident.slot, True)
-                self._board.set_inflight_cap(resident.slot, None)
-                self._board.set_ceiling(resident.slot, None)
-                self._board.set_permit(resident.slot, PERMIT_ALL)
+                if job.eviction is not None:
+                    self._board.set_request(job.slot, Request.RESTORE)
+                self._board.set_heavy_open(job.slot, True)
+                self._board.set_inflight_cap(job.slot, None)
+                self._board.set_ceiling(job.slot, None)
+                self._board.set_permit(job.slot, PERMIT_ALL)
         self._log.flush()

@@ -1,6 +1,6 @@
-"""Moves jobs' bytes to host memory and back, through requests on the board that the processes answer themselves.
+"""Moves jobs' bytes to host memory and back. The processes do it themselves, at requests on the board.
 
-The processes say nothing when they have done it, so the board is looked at as long as one has not settled.
+A process sends no message when it has moved its bytes, so the daemon looks at the board until it has.
 """
 
 from __future__ import annotations
@@ -9,78 +9,77 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from neaptide.core.control import events as ev
+from neaptide.core.rules.patience import ASK_AGAIN_NS
 from neaptide.devices.board import Board, BoardError, Request, SlotState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 
-# A process that could not make room in time has dropped the request; it is asked again after this.
-_ASK_AGAIN_NS = 200_000_000
-_GONE = (SlotState.SUSPENDED, SlotState.EVICTED)
+_IN_HOST_MEMORY = (SlotState.SUSPENDED, SlotState.EVICTED)
 
 
 class HostMoves:
-    """Who is on the device and who is in host memory."""
+    """Asks jobs to move their bytes, and posts an event when they have."""
 
     def __init__(self, board: Board, post: Callable[[ev.Event], None], now_ns: Callable[[], int]) -> None:
         self._board = board
         self._post = post
         self._now_ns = now_ns
-        self._settling: dict[str, AttachedJob] = {}
+        self._asked: dict[str, AttachedJob] = {}  # jobs that have not answered
 
     @property
-    def settling(self) -> list[AttachedJob]:
-        """Who was asked to go or come and may answer yet."""
-        return [resident for resident in self._settling.values() if not resident.unresponsive]
+    def in_progress(self) -> list[AttachedJob]:
+        """Jobs that were asked to move their bytes and may still do so."""
+        return [job for job in self._asked.values() if not job.unresponsive]
 
-    def awaits(self, resident: AttachedJob) -> bool:
-        """Whether it was asked to go or come and has not answered."""
-        return resident.name in self._settling
+    def awaits(self, job: AttachedJob) -> bool:
+        """Whether the job was asked to move its bytes and has not answered."""
+        return job.name in self._asked
 
-    def leave(self, resident: AttachedJob, why: EvictionReason) -> None:
-        """Have its bytes moved to host memory. If they are, the newest reason is the one that counts."""
-        was_here, resident.away = resident.away is None, why
+    def evict(self, job: AttachedJob, reason: EvictionReason) -> None:
+        """Have the job's bytes moved to host memory. If they are there already, only the reason changes."""
+        was_here, job.eviction = job.eviction is None, reason
         if was_here:
-            self._ask(resident)
+            self._ask(job)
 
-    def come(self, resident: AttachedJob, why: EvictionReason) -> None:
-        """Have its bytes moved back, if this is why it is away."""
-        if resident.away is why:
-            resident.away, resident.away_before = None, why
-            self._ask(resident)
+    def restore(self, job: AttachedJob, reason: EvictionReason) -> None:
+        """Have the job's bytes moved back, if they are in host memory for this reason."""
+        if job.eviction is reason:
+            job.eviction, job.last_eviction = None, reason
+            self._ask(job)
 
-    def welcome(self, resident: AttachedJob) -> None:
-        """It is here: if a daemon before this one had sent it away, it comes back."""
-        seen = self._board.progress(resident.slot)
-        if seen.request is not Request.NONE or seen.state in _GONE:
-            resident.away_before = EvictionReason.QUEUE
-            self._ask(resident)
+    def greet(self, job: AttachedJob) -> None:
+        """Have the bytes of a new connection moved back, if an earlier daemon had evicted them."""
+        seen = self._board.progress(job.slot)
+        if seen.request is not Request.NONE or seen.state in _IN_HOST_MEMORY:
+            job.last_eviction = EvictionReason.QUEUE
+            self._ask(job)
 
-    def forget(self, resident: AttachedJob) -> None:
-        self._settling.pop(resident.name, None)
+    def forget(self, job: AttachedJob) -> None:
+        self._asked.pop(job.name, None)
 
     def look(self) -> None:
-        """See who has answered, and report it."""
-        for resident in list(self._settling.values()):
-            seen = self._board.progress(resident.slot)
-            gone = seen.state in _GONE
+        """See which jobs have moved their bytes, and post it."""
+        for job in list(self._asked.values()):
+            seen = self._board.progress(job.slot)
             if seen.request is not Request.NONE:
                 continue
-            if gone is not (resident.away is not None):
-                if self._now_ns() - resident.asked_ns > _ASK_AGAIN_NS:
-                    self._ask(resident)
+            evicted = seen.state in _IN_HOST_MEMORY
+            if evicted is not (job.eviction is not None):  # it found no room in time, and dropped the request
+                if self._now_ns() - job.asked_ns > ASK_AGAIN_NS:
+                    self._ask(job)
                 continue
-            del self._settling[resident.name]
-            if gone and resident.away is EvictionReason.POLICY:
-                self._post(ev.JobSuspended(self._now_ns(), resident.name))
-            elif not gone and resident.away_before is not EvictionReason.QUEUE:
-                self._post(ev.JobResumed(self._now_ns(), resident.name))
+            del self._asked[job.name]
+            if evicted and job.eviction is EvictionReason.POLICY:
+                self._post(ev.JobSuspended(self._now_ns(), job.name))
+            elif not evicted and job.last_eviction is not EvictionReason.QUEUE:
+                self._post(ev.JobResumed(self._now_ns(), job.name))
 
-    def _ask(self, resident: AttachedJob) -> None:
-        away = resident.away is not None
-        if (resident.away or resident.away_before) is EvictionReason.POLICY:
-            request = Request.SUSPEND if away else Request.RESUME
+    def _ask(self, job: AttachedJob) -> None:
+        evict = job.eviction is not None
+        if (job.eviction or job.last_eviction) is EvictionReason.POLICY:
+            request = Request.SUSPEND if evict else Request.RESUME
         else:
-            request = Request.EVICT if away else Request.RESTORE
-        self._settling[resident.name] = resident
-        resident.asked_ns = self._now_ns()
+            request = Request.EVICT if evict else Request.RESTORE
+        self._asked[job.name] = job
+        job.asked_ns = self._now_ns()
         with suppress(BoardError):  # its process has just died
-            self._board.set_request(resident.slot, request)
+            self._board.set_request(job.slot, request)

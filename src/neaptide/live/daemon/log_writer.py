@@ -1,6 +1,6 @@
-"""The daemon's event log: lines of JSON in a file that is turned over when it is large.
+"""The daemon's event log: lines of JSON in a file that is rotated when it is large.
 
-A disk that is full, or a folder that is gone, must not stop the daemon: it is said once, and the lines are lost.
+A full disk or a missing folder must not stop the daemon: it complains once, and the lines are lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KEPT = 3  # older files
 
 
 class EventLog:
-    """`events.jsonl`, and `events.jsonl.1` and so on before it. Every file begins with what `opening` says."""
+    """`events.jsonl`, and the older `events.jsonl.1` and so on. Every file begins with the lines of `opening`."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class EventLog:
         return len(self._waiting)
 
     def flush(self) -> None:
-        """Write what was noted. Never raises for the disk's sake."""
+        """Write the lines. Problems of the disk raise no error."""
         lines, self._waiting = self._waiting, []
         if not lines:
             return
         try:
             if not self._begun or self._written > self._largest_bytes:
-                self._turn_over()
+                self._rotate()
             self._append(lines)
         except OSError as error:
             if not self.problem:
@@ -60,7 +60,7 @@ class EventLog:
             self.problem = ""
             self._complain(f"the event log {self._path} is written again")
 
-    def _turn_over(self) -> None:
+    def _rotate(self) -> None:
         if self._path.exists():
             for number in range(KEPT - 1, 0, -1):
                 older = self._numbered(number)
@@ -76,6 +76,6 @@ class EventLog:
 
     def _append(self, lines: Iterable[Line]) -> None:
         text = b"".join(encode_line(line) + b"\n" for line in lines)
-        with self._path.open("ab", buffering=0) as file:  # opened anew: whoever moves or removes it is not in the way
+        with self._path.open("ab", buffering=0) as file:  # opened each time: the file may be moved or removed
             file.write(text)
         self._written += len(text)

@@ -27,7 +27,7 @@ class MemoryHistory:
 
     def keep_looking(self) -> None:
         """See to it that the next look comes, if there is anything to look at."""
-        if self._engine.residents or self._held_bytes:
+        if self._engine.jobs or self._held_bytes:
             self._timers.start("memory", self._wait_seconds, self._look)
         else:
             self._lines = 0
@@ -47,7 +47,7 @@ class MemoryHistory:
     def _read(self) -> dict[str, int]:
         _, by_slot = self._engine.board.read_counters()
         held_bytes = {}
-        for job in self._engine.residents.values():
+        for job in self._engine.jobs.values():
             held_bytes[job.name] = by_slot[job.slot]
             job.peak_bytes = max(job.peak_bytes, by_slot[job.slot])
         if unattached_bytes := sum(by_slot) - sum(held_bytes.values()):

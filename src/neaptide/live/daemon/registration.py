@@ -1,4 +1,4 @@
-"""How jobs come to the daemon and go: Hello, being measured, arriving for the controller, and the end."""
+"""How jobs join the daemon and leave it: Hello, the measurement, the arrival at the controller, and the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from neaptide.live.protocol.paths import RuntimePaths
 
 
 class RefusedError(ValueError):
-    """The job cannot be taken; one clear line."""
+    """The daemon does not take the job; one clear line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Measured:
 
 
 class Registration:
-    """Takes jobs in and lets them go."""
+    """Adds jobs to the engine, the controller and the log, and removes them."""
 
     def __init__(
         self,
@@ -50,44 +50,42 @@ class Registration:
         self._measuring = measuring
         self._paths = paths
         self._note = note
-        self.joined: dict[str, Joined] = {}  # what the log must say of those that are here
+        self.joined: dict[str, Joined] = {}  # by name; a new log file begins with these lines
 
-    def hello(
-        self,
-        hello: say.Hello,
-        answer: Callable[[say.FromDaemon], None],
-        hang_up: Callable[[], None],
-        budget_bytes: int,
+    def attach(
+        self, hello: say.Hello, answer: Callable[[say.FromDaemon], None], hang_up: Callable[[], None]
     ) -> AttachedJob:
-        """A job is here. RefusedError when it cannot be taken."""
+        """Attach a job and welcome it; RefusedError when the daemon cannot take it."""
         if hello.version != say.VERSION:
             raise RefusedError(f"the job speaks version {hello.version} of the protocol, the daemon {say.VERSION}")
         start_time = self._start_time(hello)
-        trace = None
-        if hello.resumed and hello.trace is not None:
-            trace = decode(hello.trace)
-        resident = AttachedJob(self._free_name(hello.job), hello, start_time, answer, hang_up)
-        self._engine.add(resident)
-        answer(say.Welcome(measure=trace is None))
-        if trace is not None:
-            measured = _Measured(trace, hello.trace or b"", LeaseOverhead(*hello.lease_overhead))
-            self._arrive(resident, measured, hello.iterations, budget_bytes)
+        attached = AttachedJob(self._free_name(hello.job), hello, start_time, answer, hang_up)
+        self._engine.add(attached)
+        answer(say.Welcome(measure=not _was_measured(hello)))
+        return attached
+
+    def begin(self, attached: AttachedJob, budget_bytes: int) -> None:
+        """Have an attached job measured, or take over an earlier measurement; RefusedError when it does not fit."""
+        hello = attached.hello
+        if _was_measured(hello):
+            trace = hello.trace or b""
+            measured = _Measured(decode(trace), trace, LeaseOverhead(*hello.lease_overhead))
+            self._arrive(attached, measured, hello.iterations, budget_bytes)
         elif hello.ready:
-            self._measuring.ready(resident)
-        return resident
+            self._measuring.ready(attached)
 
-    def profiled(self, resident: AttachedJob, message: say.Profiled, budget_bytes: int) -> None:
-        """A newcomer was measured. RefusedError when it does not fit."""
-        if resident.arrived:
-            raise say.ProtocolError("the job was measured already")
-        left = None if resident.hello.iterations is None else resident.hello.iterations - message.measured
+    def profiled(self, attached: AttachedJob, message: say.Profiled, budget_bytes: int) -> None:
+        """Admit a measured job to the controller; RefusedError when it does not fit the budget."""
+        if attached.arrived:
+            raise say.ProtocolError("the job was measured before")
+        left = None if attached.hello.iterations is None else attached.hello.iterations - message.measured
         measured = _Measured(decode(message.trace), message.trace, LeaseOverhead(*message.lease_overhead))
-        self._arrive(resident, measured, left, budget_bytes)
+        self._arrive(attached, measured, left, budget_bytes)
 
-    def _arrive(self, resident: AttachedJob, measured: _Measured, iterations: int | None, budget_bytes: int) -> None:
-        hello = resident.hello
+    def _arrive(self, attached: AttachedJob, measured: _Measured, iterations: int | None, budget_bytes: int) -> None:
+        hello = attached.hello
         job = Job(
-            name=resident.name,
+            name=attached.name,
             trace=measured.trace,
             kind=hello.kind,
             iterations=iterations if iterations is not None and iterations > 0 else None,
@@ -101,63 +99,67 @@ class Registration:
                 f"job {job.name} needs {format_bytes(account.profile.peak_bytes)} and the budget is "
                 f"{format_bytes(budget_bytes)}; raise it (neaptide budget) or make the job smaller"
             )
-        resident.becomes(job, account.profile)
-        resident.stage = Stage.ARRIVED
-        resident.arrived_ns = self._engine.now_ns
-        self._write_down(resident, job, measured)
-        self._engine.crowd_changed()
-        self._engine.post(ev.JobArrived(resident.arrived_ns, job.name))
+        attached.becomes(job, account.profile)
+        attached.stage = Stage.ARRIVED
+        attached.arrived_ns = self._engine.now_ns
+        self._write_down(attached, job, measured)
+        self._engine.permits.jobs_changed()
+        self._engine.post(ev.JobArrived(attached.arrived_ns, job.name))
         self._controller.run()
-        if account.state is JobState.QUEUED:  # it was measured with its bytes on the device, and they are not leased
-            self._engine.residence.leave(resident, EvictionReason.QUEUE)
-        self._measuring.over(resident)
+        if account.state is JobState.QUEUED:  # its bytes are on the device from being measured
+            self._engine.host_moves.evict(attached, EvictionReason.QUEUE)
+        self._measuring.over(attached)
 
-    def gone(self, resident: AttachedJob, failure: str | None) -> None:
-        """A job has ended, or its process has."""
+    def gone(self, attached: AttachedJob, failure: str | None) -> None:
+        """Remove a job that has ended, or whose process has."""
         now_ns = self._engine.now_ns
-        if resident.arrived:
-            ended = ev.JobEnded(now_ns, resident.name)
-            self._engine.post(ended if failure is None else ev.JobFailed(now_ns, resident.name, failure))
-        self._engine.remove(resident)
+        if attached.arrived:
+            ended = ev.JobEnded(now_ns, attached.name)
+            self._engine.post(ended if failure is None else ev.JobFailed(now_ns, attached.name, failure))
+        self._engine.remove(attached)
         self._controller.run()
-        if resident.arrived:
-            self._controller.ledger.forget(resident.name)
-        self.joined.pop(resident.name, None)
-        self._measuring.over(resident)
+        if attached.arrived:
+            self._controller.ledger.forget(attached.name)
+        self.joined.pop(attached.name, None)
+        self._measuring.over(attached)
 
     def _start_time(self, hello: say.Hello) -> int:
         for slot in self._engine.board.snapshot().slots:
             if slot.slot == hello.slot and slot.pid == hello.pid:
-                if any(other.slot == hello.slot for other in self._engine.residents.values()):
-                    raise RefusedError(f"slot {hello.slot} of the board is with the daemon already")
+                if any(other.slot == hello.slot for other in self._engine.jobs.values()):
+                    raise RefusedError(f"slot {hello.slot} of the board belongs to a job that is attached already")
                 return slot.start_time
-        raise RefusedError(f"process {hello.pid} has not slot {hello.slot} on {self._engine.board.path}")
+        raise RefusedError(f"process {hello.pid} does not have slot {hello.slot} on {self._engine.board.path}")
 
     def _free_name(self, wanted: str) -> str:
         name, number = wanted, 1
-        while name in self._engine.residents:
+        while name in self._engine.jobs:
             number += 1
             name = f"{wanted}-{number}"
         return name
 
-    def _write_down(self, resident: AttachedJob, job: Job, measured: _Measured) -> None:
-        assert resident.profile is not None
+    def _write_down(self, attached: AttachedJob, job: Job, measured: _Measured) -> None:
+        assert attached.profile is not None
         path = self._paths.traces / f"{_file_name(job.name)}.trace"
-        with suppress(OSError):  # it is for reading afterwards, and the disk may be full
+        with suppress(OSError):  # only reports and replay need it, and the disk may be full
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(measured.encoded)
-        facts = facts_of_job(job, resident.profile)
-        assert resident.arrived_ns is not None
+        facts = facts_of_job(job, attached.profile)
+        assert attached.arrived_ns is not None
         joined = Joined(
-            at_ns=resident.arrived_ns,
+            at_ns=attached.arrived_ns,
             facts=facts,
-            pid=resident.hello.pid,
+            pid=attached.hello.pid,
             priority=job.priority,
             trace=path.name,
             lease_overhead=astuple(measured.overhead),
         )
         self.joined[job.name] = joined
         self._note(joined)
+
+
+def _was_measured(hello: say.Hello) -> bool:
+    return hello.resumed and hello.trace is not None
 
 
 def _file_name(job: str) -> str:

@@ -1,4 +1,8 @@
-"""Requests to jobs that serve, as policies are told of them."""
+"""Requests to jobs that serve.
+
+A suspended job cannot announce a request, because it can copy none to the device. One request is assumed on its behalf,
+so that the policy brings it back.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +13,29 @@ from neaptide.live.daemon.engine import LiveEngine
 
 
 class Requests:
-    """Tells of what jobs say, and of what one in host memory cannot say: it can copy no request to the device."""
+    """Posts the requests that jobs announce, and those that are assumed."""
 
     def __init__(self, engine: LiveEngine, ledger: Ledger) -> None:
         self._engine = engine
         self._ledger = ledger
 
-    def arrived(self, resident: AttachedJob) -> None:
-        """A job has said so."""
-        if resident.presumed:  # this is the one that was told of
-            resident.presumed = False
-        elif resident.arrived:
-            self._tell(resident)
+    def arrived(self, job: AttachedJob) -> None:
+        """A job announces a request."""
+        if job.request_assumed:  # this is the one that was posted already
+            job.request_assumed = False
+        elif job.arrived:
+            self._post(job)
 
-    def presume(self) -> None:
-        """Have jobs brought back that a policy has suspended, and that may wait with a request."""
-        for resident in self._engine.residents.values():
-            if resident.trains or resident.presumed or resident.away is not EvictionReason.POLICY:
+    def assume(self) -> None:
+        """Assume a request for each suspended job that may wait with one."""
+        for job in self._engine.jobs.values():
+            if job.trains or job.request_assumed or job.eviction is not EvictionReason.POLICY:
                 continue
-            account = self._ledger.account(resident.name)
-            if not (self._engine.residence.awaits(resident) or account.requests or account.serving):
-                resident.presumed = True
-                self._tell(resident)
+            account = self._ledger.account(job.name)
+            if not (self._engine.host_moves.awaits(job) or account.requests or account.serving):
+                job.request_assumed = True
+                self._post(job)
 
-    def _tell(self, resident: AttachedJob) -> None:
-        for _ in range(1 if resident.profile is None else resident.profile.batch):  # a call is a whole batch
-            self._engine.post(ev.RequestArrived(self._engine.now_ns, resident.name))
+    def _post(self, job: AttachedJob) -> None:
+        for _ in range(1 if job.profile is None else job.profile.batch):  # one call of the model is a whole batch
+            self._engine.post(ev.RequestArrived(self._engine.now_ns, job.name))

@@ -1,4 +1,4 @@
-"""The daemon's socket: frames in, frames out, and nothing between a message and its answer but the call."""
+"""The daemon's socket: every message that comes in is handled at once, on the loop's thread."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from neaptide.live.protocol.lock import DaemonLock
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
 _WATCH_SECONDS = 0.5
-_MOST_UNREAD_BYTES = 1 << 20  # of a watcher that does not read
+_MOST_UNREAD_BYTES = 1 << 20  # a watcher that leaves more unread is disconnected
 
 
 def complain(text: str) -> None:
-    """Say a line in the daemon's own log, if that can be written."""
+    """Write a line to the daemon's own log, if that is possible."""
     with suppress(OSError, ValueError):
         print(f"{strftime('%Y-%m-%d %H:%M:%S', localtime())} neaptide: {text}", file=sys.stderr, flush=True)
 
 
 class SocketCaller(asyncio.Protocol):
-    """One caller. What it says wrongly ends its connection and nothing else."""
+    """One connection. A wrong message ends this connection and nothing else."""
 
     def __init__(self, server: Server) -> None:
-        self.resident: AttachedJob | None = None
+        self.job: AttachedJob | None = None
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._inbox = DaemonInbox()
@@ -70,7 +70,7 @@ class SocketCaller(asyncio.Protocol):
         except say.ProtocolError as error:
             complain(f"a connection was closed: {error}")
             self._drop()
-        except Exception:  # a fault of ours must not end everybody's daemon
+        except Exception:  # a fault of the daemon must not end it for the other jobs
             complain(f"a connection was closed by a fault: {traceback.format_exc()}")
             self._drop()
 
@@ -92,7 +92,7 @@ class SocketCaller(asyncio.Protocol):
 
 
 class Server:
-    """Listens, and keeps the daemon going until it is told to stop."""
+    """Accepts connections and keeps the daemon going until it is told to stop."""
 
     def __init__(self, daemon: Daemon, loop: asyncio.AbstractEventLoop) -> None:
         self.daemon = daemon
@@ -137,7 +137,7 @@ class Server:
             self._watching.cancel()
         self.daemon.close()
         for connection in list(self.connections):
-            connection.resident = None
+            connection.job = None
             connection.hang_up()
 
 
@@ -153,7 +153,7 @@ def serve(paths: RuntimePaths, policy: Policy, budget_bytes: int, kind: DeviceKi
 
 
 def _board(paths: RuntimePaths, budget_bytes: int, kind: DeviceKind, settings: DeviceSettings) -> Board:
-    """The board: the one that jobs of an earlier daemon are still on, or a new one."""
+    """The board that jobs of an earlier daemon still use, or a new one."""
     if paths.board.exists():
         board = Board.open(paths.board)
         board.reap()
@@ -169,9 +169,9 @@ async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes
     async with listening(paths, board, policy, budget_bytes, kind) as server:
         for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
             loop.add_signal_handler(number, server.stop, code)
-        take_short_turns()  # who waits for a permit should not wait for the daemon's turn on the processor
+        take_short_turns()  # a job that waits for a permit should not wait until the kernel schedules the daemon
         gc.collect()
-        gc.freeze()  # what is here now stays; looking through it again would cost milliseconds
+        gc.freeze()  # these objects stay, and collecting them again would take milliseconds
         complain(f"up with policy {policy.name}, pid {os.getpid()}")
         _notify("READY=1")
         code = await server.stopped
@@ -187,7 +187,7 @@ async def listening(
     """A daemon that listens on the running loop while inside."""
     loop = asyncio.get_running_loop()
     server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain, kind=kind), loop)
-    before = os.umask(0o177)  # the socket is nobody else's from its first moment on
+    before = os.umask(0o177)  # no other user may connect, from the first moment on
     try:
         listener = await loop.create_unix_server(lambda: SocketCaller(server), str(paths.socket))
     finally:
@@ -198,7 +198,7 @@ async def listening(
         listener.close()
         paths.socket.unlink(missing_ok=True)
         server.close()
-        await asyncio.sleep(0)  # lets what was said last be sent
+        await asyncio.sleep(0)  # the last messages are sent now
 
 
 def _notify(state: str) -> None:
