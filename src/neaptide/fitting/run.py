@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import nn
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def predicted_seconds(self) -> float | None:
-        """Of an iteration under the plan."""
+        """The predicted time of an iteration under the plan."""
         return None if self.chosen is None else self.chosen.seconds
 
     @property
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def measured_seconds(self) -> float | None:
-        """Of the median iteration under the plan."""
+        """The time of the median iteration under the plan."""
         return self._gauge.seconds
 
     def summary(self) -> str:
@@ -160,7 +160,7 @@ class Run:
         self._relief = Relief(self.device)
         tape = partial(Tape, self._relief)
         self._session = Session(self.device, timed=self._timed, recorder=tape, aside=self._relief.aside)
-        self._phase.enter_context(watching(self))
+        self._phase.enter_context(watching(self._session.recorder))
         self._gauge.mark(measured=False)
         self._begun, self._outdated = 0, False
 
@@ -175,7 +175,7 @@ class Run:
             return
         asked = session.recorder.asked or (self._relieved is not None and self._relieved.asked)
         if self._begun and not asked and not trained:
-            return  # several calls before the first backward pass belong to one iteration
+            return  # calls before the first backward pass belong to one iteration
         self._begun += 1
         if not session.advance():
             self._start_running(session)
@@ -204,28 +204,10 @@ class Run:
             self._begin_profiled(serving=False, trained=True)
 
     def _forget_abandoned(self) -> None:
-        """A forward pass whose graph was thrown away before any backward pass is no part of an iteration."""
+        """Forget a forward pass whose graph was dropped before any backward pass: it belongs to no iteration."""
         runner = self._runner
         if runner is not None and not runner.asked and runner.abandoned:
             runner.begin()
-
-    # Modules and optimizers, for the recorder
-
-    def enter_module(self, module: nn.Module, args: Any) -> None:
-        if self._session is not None:
-            self._session.recorder.enter_module(module, args)
-
-    def leave_module(self) -> None:
-        if self._session is not None:
-            self._session.recorder.leave_module()
-
-    def enter_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._session is not None:
-            self._session.recorder.enter_optimizer(optimizer)
-
-    def leave_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._session is not None:
-            self._session.recorder.leave_optimizer(optimizer)
 
     def _start_running(self, session: Session) -> None:
         assert isinstance(session.recorder, Tape)
