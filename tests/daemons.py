@@ -27,7 +27,7 @@ SECONDS = 30.0
 
 
 def until(true: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
-    """Wait for another process."""
+    """Wait until a condition holds that another process or thread brings about."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
@@ -35,7 +35,7 @@ def until(true: Callable[[], bool], what: str, seconds: float = SECONDS) -> None
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """End it for good."""
+    """Kill a process and wait for its end."""
     process.kill()
     process.wait(SECONDS)
     if process.stdout is not None:
@@ -43,22 +43,22 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def until_it_ran(process: subprocess.Popen[str], iterations: int) -> None:
-    """Wait for a job of `spawn`."""
+    """Wait until a job of `spawn` has done this iteration."""
     assert process.stdout is not None
     for line in process.stdout:
         if int(line) >= iterations:
             return
-    raise AssertionError("it ended early")
+    raise AssertionError("the job ended early")
 
 
 def goes_on(job: FakeJob, iterations: int = 5) -> None:
-    """Wait for so many more."""
+    """Wait until the job has done this many more iterations."""
     before = job.done
     until(lambda: job.done >= before + iterations, f"{job.spec.name} to go on after {before}")
 
 
 class _Jobs:
-    """A daemon's jobs, and what it says of them."""
+    """A daemon's jobs, and its status of them."""
 
     paths: RuntimePaths
     board: Board
@@ -85,7 +85,7 @@ class _Jobs:
         return answer
 
     def job(self, name: str) -> JobStatus:
-        """The newest of that name."""
+        """The newest job of that name."""
         return [job for job in self.status().jobs if job.name == name][-1]
 
     def has(self, name: str, state: str) -> bool:
@@ -152,7 +152,7 @@ class DaemonProcess(_Jobs):
 
 
 class DaemonThread(_Jobs):
-    """A daemon on a thread of this process, which is there at once."""
+    """A daemon on a thread of this process, which starts at once."""
 
     def start(self) -> None:
         prepare(self.paths)

@@ -281,7 +281,7 @@ class _World:
         """All jobs have arrived: from now on the scene's moments count."""
         self._scheduled = True
         for seconds, leases in self._scene.budget_changes:
-            self._clock.call_later(seconds, partial(self._daemon.heard, _Command(), SetBudget(leases * LEASE)))
+            self._clock.call_later(seconds, partial(self._daemon.heard, _Command(), SetBudget(round(leases * LEASE))))
         for job in self._jobs:
             if job.tide.killed_after is not None:
                 self._clock.call_later(job.tide.killed_after, job.kill)

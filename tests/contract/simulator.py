@@ -22,7 +22,7 @@ class Simulator:
             find_device("soft"),
             scene.budget * LEASE,
             policy,
-            budget_changes=[(round(seconds * 1e9), budget * LEASE) for seconds, budget in scene.budget_changes],
+            budget_changes=[(round(seconds * 1e9), round(budget * LEASE)) for seconds, budget in scene.budget_changes],
             until_ns=_LONGEST_NS,
         )
         return Facts(

@@ -69,7 +69,7 @@ class _Jobs:
             passed = time.monotonic() - began
             assert passed < _SECONDS, "the jobs do not end"
             if changes and passed >= changes[0][0]:
-                ask(self._daemon.paths, SetBudget(changes.pop(0)[1] * LEASE))
+                ask(self._daemon.paths, SetBudget(round(changes.pop(0)[1] * LEASE)))
             self._misuse(passed)
             time.sleep(0.002)
 

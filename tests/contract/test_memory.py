@@ -12,7 +12,7 @@ from neaptide.core.control.view import View
 from simple_policies import Everything
 
 
-@engines(pending=("soft",))
+@engines()
 def test_memory_is_granted_if_the_older_iterations_can_end_one_after_the_other(engine: Engine) -> None:
     # Two older iterations hold 2 of 8 leases, and the third asks for 4. Of 18, 10 are left for the 6 that the oldest
     # needs yet; when it has ended, there is enough for the second. One lease more of each job is persistent.

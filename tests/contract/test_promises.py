@@ -78,6 +78,14 @@ def test_a_lower_budget_is_kept_once_memory_has_been_given_back(engine: Engine) 
     assert max(low[settled:]) <= 10
 
 
+@engines(simulator="a simulated device has no leases")
+def test_a_budget_smaller_than_one_lease_is_refused_and_the_old_one_stays(engine: Engine) -> None:
+    tides = [Tide(name=name, steps=rise_and_fall(4), iterations=10) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=8, policy=Everything(), budget_changes=[(20 * MS, 0.5)]))
+    facts.check_all_ended()
+    assert not facts.events(BudgetChanged)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @engines(simulator="the simulator has no processes")
 def test_a_job_killed_at_any_moment_gives_everything_back(engine: Engine, seed: int) -> None:

@@ -115,7 +115,9 @@ class Scene:
     tides: Sequence[Tide]
     budget: int
     policy: Policy
-    budget_changes: Sequence[tuple[float, int]] = ()  # seconds after all jobs have arrived, and the budget from then on
+    budget_changes: Sequence[
+        tuple[float, float]
+    ] = ()  # seconds after all jobs have arrived, and the budget from then on
 
 
 _Kind = TypeVar("_Kind", bound=Event)

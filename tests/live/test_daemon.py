@@ -42,14 +42,14 @@ def test_a_second_daemon_for_the_device_refuses_with_one_line(daemon: DaemonProc
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_cleanly(daemon: DaemonProcess, number: signal.Signals, code: int) -> None:
+def test_a_signal_ends_the_daemon_cleanly(daemon: DaemonProcess, number: signal.Signals, code: int) -> None:
     daemon.process.send_signal(number)
     assert daemon.process.wait(30) == code
     assert not daemon.paths.socket.exists()
     assert running_pid(daemon.paths) is None
 
 
-def test_what_a_killed_daemon_left_behind_is_in_nobodys_way(daemon: DaemonProcess) -> None:
+def test_the_files_of_a_killed_daemon_do_not_hinder_the_next_daemon(daemon: DaemonProcess) -> None:
     daemon.process.kill()
     daemon.process.communicate()
     assert daemon.paths.socket.exists()
@@ -59,7 +59,7 @@ def test_what_a_killed_daemon_left_behind_is_in_nobodys_way(daemon: DaemonProces
     assert daemon.paths.pid.read_text().strip() == str(daemon.process.pid)
 
 
-def test_up_in_the_background_returns_when_it_answers_and_down_when_it_is_gone(
+def test_up_returns_when_the_daemon_answers_and_down_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NEAPTIDE_RUNTIME", str(tmp_path / "run"))
@@ -84,7 +84,7 @@ def test_up_in_the_background_returns_when_it_answers_and_down_when_it_is_gone(
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_shutdown_opens_the_permits_so_that_jobs_go_on(daemon: DaemonProcess) -> None:
+def test_jobs_go_on_when_the_daemon_is_shut_down(daemon: DaemonProcess) -> None:
     jobs = [daemon.run(name=name, iterations=10_000) for name in "ab"]
     until(lambda: all(job.done > 3 for job in jobs), "both to run")
     assert ask(daemon.paths, say.Shutdown()) == say.Done()

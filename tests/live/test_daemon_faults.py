@@ -1,4 +1,4 @@
-"""What may go wrong with jobs: after each, no capacity is lost and the others go on."""
+"""Jobs that are killed, stopped or hang, or take more than they say: no capacity is lost and the other jobs go on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_jobs_killed_at_any_moment_give_everything_back(daemon: DaemonThread) ->
 
 
 @pytest.mark.parametrize("policy", ["neaptide", "temporal"])
-def test_a_stopped_job_holds_nobody_up_and_goes_on_later(policy: str, tmp_path: Path) -> None:
+def test_other_jobs_go_on_beside_a_stopped_job_which_goes_on_later(policy: str, tmp_path: Path) -> None:
     daemon = DaemonThread(tmp_path / "run", policy)
     try:
         others = [daemon.run(name=name, iterations=100_000) for name in ("x", "y")]
@@ -64,7 +64,7 @@ def test_a_stopped_job_holds_nobody_up_and_goes_on_later(policy: str, tmp_path: 
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
-def test_a_job_stopped_inside_its_iteration_keeps_no_newcomer_waiting(daemon: DaemonThread, beside: bool) -> None:
+def test_a_new_job_does_not_wait_for_a_job_stopped_inside_its_iteration(daemon: DaemonThread, beside: bool) -> None:
     others = [daemon.run(name="other", iterations=100_000)] if beside else []
     stopped = daemon.spawn(name="stopped", iterations=40, seconds=0.2)
     until_it_ran(stopped, 1)
@@ -84,7 +84,7 @@ BETWEEN = {"persistent": 46 * MIB, "ephemeral": 4 * MIB, "seconds": 0.004}
 
 
 @pytest.mark.parametrize(("policy", "tide"), [("neaptide", INSIDE), ("temporal", INSIDE), ("neaptide", BETWEEN)])
-def test_a_newcomer_without_room_beside_a_stopped_job_waits_and_the_others_go_on(
+def test_a_new_job_that_needs_the_memory_of_a_stopped_job_waits_and_the_others_go_on(
     policy: str, tide: dict[str, float], tmp_path: Path
 ) -> None:
     daemon = DaemonThread(tmp_path / "run", policy)
@@ -117,7 +117,7 @@ def test_a_job_stopped_while_it_is_measured_loses_its_turn(daemon: DaemonThread)
 
 
 @pytest.mark.parametrize("policy", ["neaptide", "temporal"])
-def test_a_job_that_does_nothing_between_iterations_gives_its_permit_back(policy: str, tmp_path: Path) -> None:
+def test_the_daemon_takes_back_the_permit_of_a_job_that_begins_no_iteration(policy: str, tmp_path: Path) -> None:
     daemon = DaemonThread(tmp_path / "run", policy)
     try:
         slow = daemon.run(name="slow", iterations=40, pause_at=10)
@@ -149,7 +149,7 @@ def test_a_job_whose_permit_was_taken_back_goes_on_when_it_is_the_last_one(polic
         daemon.stop()
 
 
-def test_a_job_that_needs_more_than_was_measured_makes_the_youngest_leave_for_a_while(tmp_path: Path) -> None:
+def test_the_youngest_job_is_evicted_for_a_while_when_iterations_need_more_than_was_measured(tmp_path: Path) -> None:
     daemon = DaemonThread(tmp_path / "run", Everything())
     jobs = [daemon.run(name=name, iterations=10, seconds=0.01, surprise=35 * MIB, pause_at=1) for name in "ab"]
     until(lambda: all(job.done == 1 for job in jobs), "both to be there")
@@ -164,7 +164,7 @@ def test_a_job_that_needs_more_than_was_measured_makes_the_youngest_leave_for_a_
     daemon.stop()
 
 
-def test_a_job_that_hoards_memory_makes_way_for_the_oldest_iteration_now_and_then(tmp_path: Path) -> None:
+def test_a_job_that_hoards_memory_is_evicted_for_each_iteration_that_needs_it(tmp_path: Path) -> None:
     daemon = DaemonThread(tmp_path / "run", Everything())
     hog = daemon.run(name="hog", iterations=100_000, ephemeral=8 * MIB, hoards=45 * MIB)
     goes_on(hog)
@@ -175,7 +175,7 @@ def test_a_job_that_hoards_memory_makes_way_for_the_oldest_iteration_now_and_the
     daemon.stop()
 
 
-def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
+def test_a_job_evicted_for_an_iteration_that_then_hangs_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "HANGING_NS", 300_000_000)
@@ -196,7 +196,7 @@ def test_who_made_way_for_an_iteration_that_then_stands_still_comes_back(
     daemon.stop()
 
 
-def test_a_full_disk_for_the_log_is_said_once_and_does_not_matter(tmp_path: Path) -> None:
+def test_the_daemon_reports_a_full_disk_once_and_goes_on_without_a_log(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "run")
     try:
         job = daemon.run(name="a", iterations=100_000)
@@ -214,7 +214,7 @@ def test_a_full_disk_for_the_log_is_said_once_and_does_not_matter(tmp_path: Path
     assert "fault" not in said
 
 
-def test_a_job_that_goes_without_a_word_has_failed(daemon: DaemonThread) -> None:
+def test_a_job_that_ends_without_a_message_has_failed(daemon: DaemonThread) -> None:
     job = daemon.run(name="silent", iterations=3, goes_without_a_word=True)
     job.join()
     until(lambda: daemon.has("silent", "failed"), "it to be noticed")

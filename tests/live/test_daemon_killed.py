@@ -1,4 +1,4 @@
-"""A daemon is killed: its jobs go on without it, and the next one finds them again and loses nothing."""
+"""A daemon is killed: its jobs go on without it, and the next daemon finds them again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fake_job import FakeJob
 from neaptide.devices.board import Board, Request, SlotState
 
 
-def test_a_daemon_killed_in_the_middle_finds_its_jobs_again(tmp_path: Path) -> None:
+def test_a_new_daemon_finds_the_jobs_of_a_killed_one(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "run")
     try:
         _kill_and_restart(daemon)
@@ -66,7 +66,7 @@ def kill_daemon(daemon: DaemonProcess) -> None:
 
 
 @pytest.mark.parametrize("state", STAYS, ids=lambda state: state.name.lower())
-def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(state: SlotState, tmp_path: Path) -> None:
+def test_a_job_in_host_memory_returns_when_the_daemon_is_killed(state: SlotState, tmp_path: Path) -> None:
     daemon = sending_away(tmp_path, state)
     try:
         away, other = (daemon.run(name=name, iterations=100_000) for name in ("away", "other"))
@@ -83,7 +83,7 @@ def test_a_daemon_killed_while_a_job_is_in_host_memory_leaves_nothing_behind(sta
         assert "fault" not in daemon.stop()
 
 
-def test_a_daemon_brings_back_a_job_that_does_what_the_one_before_it_had_asked(tmp_path: Path) -> None:
+def test_a_new_daemon_restores_a_job_that_follows_a_request_of_the_killed_one(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "run")
     try:
         job = daemon.spawn(name="late", iterations=100_000)

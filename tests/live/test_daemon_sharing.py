@@ -48,7 +48,7 @@ def test_three_jobs_that_do_not_fit_together_all_end_under_every_policy(
     assert replay(daemon.paths.events, daemon.paths.traces, find_policy(policy)) == []
 
 
-def test_a_serving_job_that_is_suspended_between_requests_is_brought_back_for_the_next(tmp_path: Path) -> None:
+def test_a_serving_job_that_is_suspended_between_requests_is_resumed_for_the_next_one(tmp_path: Path) -> None:
     daemon = DaemonThread(tmp_path / "run", SendsIdleAway())
     try:
         serving = daemon.run(name="serving", iterations=10, kind="inference", pause_at=5)
@@ -63,7 +63,7 @@ def test_a_serving_job_that_is_suspended_between_requests_is_brought_back_for_th
     assert 0 < sum(isinstance(entry, ev.RequestArrived) for entry in entries) <= 11  # the last may be presumed
 
 
-def test_a_newcomer_is_measured_while_nothing_else_runs(daemon: DaemonThread) -> None:
+def test_a_new_job_is_measured_while_no_other_iteration_runs(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=200)
     until(lambda: first.done > 5, "the first to run")
     second = daemon.run(name="second", iterations=1, seconds=0.02)
@@ -75,7 +75,7 @@ def test_a_newcomer_is_measured_while_nothing_else_runs(daemon: DaemonThread) ->
     assert first.done > 5
 
 
-def test_a_newcomer_that_does_not_fit_beside_the_others_bytes_sends_them_away_while_it_is_measured(
+def test_a_job_is_evicted_while_a_new_job_that_does_not_fit_beside_it_is_measured(
     daemon: DaemonThread,
 ) -> None:
     first = daemon.run(name="first", iterations=60, persistent=60 * MIB, ephemeral=20 * MIB)
@@ -87,7 +87,7 @@ def test_a_newcomer_that_does_not_fit_beside_the_others_bytes_sends_them_away_wh
     assert first.evictions >= 1
 
 
-def test_a_job_larger_than_the_budget_is_refused_and_nobody_is_disturbed(daemon: DaemonThread) -> None:
+def test_a_job_larger_than_the_budget_is_refused_and_the_other_job_ends(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=50)
     # It says that it needs more than it took when it was measured: the board would not have let it.
     large = daemon.run(name="large", iterations=1, persistent=90 * MIB, ephemeral=8 * MIB, claims=50 * MIB)

@@ -1,4 +1,4 @@
-"""What the daemon's socket lets in."""
+"""What the daemon accepts on its socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Daemon
     assert "fault" not in capfd.readouterr().err
 
 
-def test_only_the_user_may_speak_to_it(daemon: DaemonThread) -> None:
+def test_only_the_user_may_connect_to_the_daemon(daemon: DaemonThread) -> None:
     assert daemon.paths.socket.stat().st_mode & 0o777 == 0o600
     assert daemon.paths.folder.stat().st_mode & 0o777 == 0o700
 
@@ -41,7 +41,7 @@ def test_only_the_user_may_speak_to_it(daemon: DaemonThread) -> None:
         frame(say.Ready()) + frame(say.StatusRequest()),
     ],
 )
-def test_what_is_malformed_oversized_or_foreign_ends_that_connection_alone(daemon: DaemonThread, data: bytes) -> None:
+def test_a_malformed_oversized_or_foreign_message_ends_only_its_connection(daemon: DaemonThread, data: bytes) -> None:
     other = Line(daemon.paths.socket)
     with socket.socket(socket.AF_UNIX) as foreign:
         foreign.settimeout(20)
@@ -54,7 +54,7 @@ def test_what_is_malformed_oversized_or_foreign_ends_that_connection_alone(daemo
     other.close()
 
 
-def test_a_message_may_come_in_pieces_and_several_at_once(daemon: DaemonThread) -> None:
+def test_a_message_may_arrive_in_pieces_and_several_may_arrive_at_once(daemon: DaemonThread) -> None:
     line = Line(daemon.paths.socket)
     data = frame(say.StatusRequest()) * 3
     for byte in data[:-2]:
@@ -81,7 +81,7 @@ def test_a_hello_that_is_not_true_is_refused(daemon: DaemonThread, hello: say.He
     line.close()
 
 
-def test_a_watcher_is_told_again_and_again(daemon: DaemonThread) -> None:
+def test_a_watcher_receives_the_status_repeatedly(daemon: DaemonThread) -> None:
     statuses = watch(daemon.paths)
     first, second = next(statuses), next(statuses)
     assert second.uptime_seconds > first.uptime_seconds

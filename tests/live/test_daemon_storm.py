@@ -1,4 +1,4 @@
-"""Jobs are stopped, go on, are killed and come at random moments, the budget changes: nobody waits for ever."""
+"""Jobs arrive, are stopped, continued and killed at random moments while the budget changes: no job waits forever."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Storm:
 
 @pytest.mark.parametrize("policy", ["neaptide", "temporal"])
 @pytest.mark.parametrize("seed", range(2, 2 + STORMS))
-def test_after_a_storm_whoever_was_not_killed_ends_and_all_memory_is_back(
+def test_after_a_storm_every_job_that_was_not_killed_ends_and_all_memory_returns(
     policy: str, seed: int, tmp_path: Path
 ) -> None:
     daemon = DaemonThread(tmp_path / "run", policy, BUDGET)

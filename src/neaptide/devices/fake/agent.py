@@ -50,10 +50,13 @@ class FakeAgent:
     def try_allocate(self, block_bytes: int, *, persistent: bool = False) -> int | None:
         """A block's address; None when the job has to wait. MemoryError when waiting would not help."""
         with self._lock:
-            if not self._try_enter():
+            entry = self._try_enter()
+            # As on other devices, an op takes its memory before it waits for room in the queue.
+            if entry not in (Entry.ENTERED, Entry.IN_FLIGHT_CAP):
                 return None
             made, value = self._port.allocate(block_bytes, persistent=persistent)
-            self._port.exit()
+            if entry is Entry.ENTERED:
+                self._port.exit()
             if made is Allocation.GRANTED:
                 return value
             if made in (Allocation.CEILING, Allocation.OVER_CAPACITY):
@@ -69,7 +72,7 @@ class FakeAgent:
     def try_launch(self, seconds: float, width: int = 1, name: str = "kernel") -> bool:
         """Launch a kernel that takes this time on `width` SMs; False when the job has to wait."""
         with self._lock:
-            if not self._try_enter():
+            if self._try_enter() is not Entry.ENTERED:
                 return False
             self._stream.launch(name, seconds, width)
             self._port.exit()
@@ -94,14 +97,14 @@ class FakeAgent:
         with self._lock:
             return self._stream.next_end_ns()
 
-    def _try_enter(self) -> bool:
+    def _try_enter(self) -> Entry:
         self._port.set_now(self._now_ns())
         entry = self._port.try_enter()
         if entry is Entry.REFUSED:
             raise MemoryError(self._refusal)
         if entry is Entry.HELD:
             self._held.set()
-        return entry is Entry.ENTERED
+        return entry
 
     # --- LocalDevice
 
