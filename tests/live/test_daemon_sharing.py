@@ -9,12 +9,12 @@ import pytest
 
 from daemons import MIB, DaemonThread, until
 from neaptide.core.control import events as ev
-from neaptide.live.daemon.replay import replay
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.asking import ask
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.log_file import read_runs
+from neaptide.reporting.logs.replay import replay
 from simple_policies import SendsIdleAway
 
 LIVE_POLICIES = sorted(set(POLICIES) - {"spatial-paged"})

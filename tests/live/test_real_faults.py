@@ -10,9 +10,9 @@ import pytest
 from daemons import MIB, kill, until
 from neaptide.core.control.events import IterationEnded, JobGrew
 from neaptide.core.control.job import JobKind
-from neaptide.live.daemon.replay import replay
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.log_file import read_runs
+from neaptide.reporting.logs.replay import replay
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 
 pytestmark = pytest.mark.xdist_group("processes")

@@ -104,6 +104,11 @@ app.command(
     usage="Usage: neaptide report [OPTIONS] FOLDER...",
 )
 app.command(
+    "neaptide.cli.commands.replay:replay",
+    help="Give a run's events to its policy again, and show whether it decides the same.",
+    usage="Usage: neaptide replay [OPTIONS] FOLDER",
+)
+app.command(
     "neaptide.cli.commands.up:up",
     help="Start the daemon that lets several jobs share the device under one budget.",
     usage="Usage: neaptide up [OPTIONS]",

@@ -16,6 +16,8 @@ from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace_format import decode
 
+Answer = Decided | Refused
+
 
 @dataclass(slots=True)
 class _Moment:
@@ -23,7 +25,7 @@ class _Moment:
 
     handled: Handled
     joined: list[Joined]
-    answers: list[Decided | Refused] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Difference:
     """An event that the policy answers otherwise than the log says."""
 
     event: ev.Event
-    logged: tuple[Decided | Refused, ...]
-    replayed: tuple[Decided | Refused, ...]
+    logged: tuple[Answer, ...]
+    replayed: tuple[Answer, ...]
 
 
 class _ReplayEngine:
@@ -59,17 +61,19 @@ class _ReplayEngine:
         return {job: self.seen.get(job, Observation(0, 0)) for job in jobs}
 
 
+def logged_policy(log: Path) -> str:
+    """The name of the policy that decided in a log."""
+    return _header(log).policy
+
+
 def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
     """The events that the policy answers otherwise than the log says; none if the log can be replayed.
 
     The log must begin where its daemon began, and the folder `traces` must have each job's trace.
     """
-    lines = iter(log.read_bytes().splitlines())
-    header = decode_line(next(lines))
-    if not isinstance(header, Header):
-        raise ValueError(f"{log}: the first line is not a header")
+    header, lines = _header(log), iter(log.read_bytes().splitlines()[1:])
     engine = _ReplayEngine()
-    answers: list[Decided | Refused] = []
+    answers: list[Answer] = []
 
     def note(each: Note) -> None:
         if not isinstance(each, Handled):
@@ -86,6 +90,14 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
         if answers != moment.answers:
             differences.append(Difference(moment.handled.event, tuple(moment.answers), tuple(answers)))
     return differences
+
+
+def _header(log: Path) -> Header:
+    with log.open("rb") as file:
+        header = decode_line(file.readline())
+    if not isinstance(header, Header):
+        raise ValueError(f"{log}: the first line is not a header")
+    return header
 
 
 def _moments(lines: Iterator[bytes]) -> Iterator[_Moment]:
@@ -107,10 +119,12 @@ def _moments(lines: Iterator[bytes]) -> Iterator[_Moment]:
 
 
 def _job(joined: Joined, traces: Path) -> Job:
-    facts = joined.facts
+    facts, path = joined.facts, traces / joined.trace
+    if not path.is_file():
+        raise ValueError(f"the trace of job {facts.name} was not kept: {path} is missing")
     return Job(
         name=facts.name,
-        trace=decode((traces / joined.trace).read_bytes()),
+        trace=decode(path.read_bytes()),
         kind=facts.kind,
         iterations=facts.iterations,
         priority=joined.priority,
