@@ -1,4 +1,4 @@
-"""The daemon's log: turned over when large, and no reason to stop when the disk is full."""
+"""The daemon's log: rotated when it is large, and no reason to stop when the disk is full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _opening() -> Iterator[Line]:
     yield Header(scenario="live", policy="zico", seed=0, device="soft", budget_bytes=5, end_ns=0, jobs=())
 
 
-def test_what_was_noted_can_be_read_as_a_run(tmp_path: Path) -> None:
+def test_logged_lines_can_be_read_as_a_run(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl", _opening, print)
     events = (JobArrived(1, "a"), PhaseEnded(5, "a", Phase.FORWARD), Woken(9))
     for event in events:
@@ -41,7 +41,7 @@ def test_a_new_log_keeps_the_old_one_beside_it(tmp_path: Path) -> None:
     }
 
 
-def test_a_large_one_is_turned_over_and_each_begins_with_a_header(tmp_path: Path) -> None:
+def test_a_large_log_is_rotated_and_each_file_begins_with_a_header(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl", _opening, print, largest_bytes=400)
     for at_ns in range(40):
         log.note(Woken(at_ns))
@@ -51,7 +51,7 @@ def test_a_large_one_is_turned_over_and_each_begins_with_a_header(tmp_path: Path
     assert [run.header.policy for path in tmp_path.iterdir() for run in read_runs(path)] == ["zico"] * 4
 
 
-def test_a_full_disk_is_said_once_and_writing_goes_on_when_it_can(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once_and_writing_goes_on_when_it_can(tmp_path: Path) -> None:
     said: list[str] = []
     full = Path("/dev/full")
     link = tmp_path / "events.jsonl"
