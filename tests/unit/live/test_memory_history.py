@@ -12,8 +12,8 @@ import pytest
 from neaptide.core.control.log_format import HeldMemory
 from neaptide.devices.board import Board
 from neaptide.devices.board.member import Member
-from neaptide.live.daemon import memory_history
 from neaptide.live.daemon.daemon import Daemon
+from neaptide.live.daemon.watch import memory_history
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.policies.files import find_policy

@@ -1,4 +1,6 @@
-"""The engine on real processes: the daemon's server, its engine, and what it does about jobs that wait, hang or die.
+"""The engine on real processes: the daemon, its socket, and its control of jobs through the board.
 
-It loads no torch. Commands start it through `live.runs`.
+`server` receives messages, `daemon` turns them into events for the controller, and `engine` writes a policy's actions
+to the board, with `permits` and `host_moves`. `registration` and `measuring` are the way of a new job; `watch` looks at
+the board for what no message tells. Nothing here loads torch. Commands start a daemon through `live.runs`.
 """

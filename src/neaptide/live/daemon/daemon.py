@@ -19,16 +19,16 @@ from neaptide.devices.board.board import process_state as board_process_state
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import Clock, Timers
-from neaptide.live.daemon.deadlock import Deadlock
 from neaptide.live.daemon.engine import LiveEngine, ProcessStateOf
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.live.daemon.measuring import Measuring
-from neaptide.live.daemon.memory_history import MemoryHistory
 from neaptide.live.daemon.registration import RefusedError, Registration
 from neaptide.live.daemon.requests import Requests
 from neaptide.live.daemon.status import StatusBuilder
-from neaptide.live.daemon.unresponsive import Unresponsive
-from neaptide.live.daemon.watching import Watching
+from neaptide.live.daemon.watch.deadlock import Deadlock
+from neaptide.live.daemon.watch.memory_history import MemoryHistory
+from neaptide.live.daemon.watch.sights import Watching
+from neaptide.live.daemon.watch.unresponsive import Unresponsive
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 

@@ -1,4 +1,4 @@
-"""What jobs, commands and the daemon say to each other, and where they meet: messages, framing, paths, the lock.
+"""The messages between jobs, commands and the daemon, how they are sent, and the files of a daemon.
 
 Everything in `live` imports it.
 """

@@ -1,4 +1,4 @@
-"""One daemon for one device: a lock on the pid file, which the kernel lifts when the daemon dies however it dies."""
+"""One daemon per device: a lock on the pid file, which the kernel releases however the daemon dies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from neaptide.live.protocol.paths import RuntimePaths
 
 
 class DaemonRunsError(ValueError):
-    """There is a daemon for this device already."""
+    """A daemon runs for this device already."""
 
 
 class DaemonLock:
-    """Held while a daemon runs. What an earlier one left behind, socket and pid, is removed."""
+    """Held while a daemon runs. Taking it removes the socket and the pid that a killed daemon left behind."""
 
     def __init__(self, paths: RuntimePaths) -> None:
         self._paths = paths

@@ -1,4 +1,4 @@
-"""Where the daemon and the jobs meet: one runtime directory of the user's own, and the files in it."""
+"""The runtime directory, which belongs to the user alone, and the daemon's files in it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def runtime_paths() -> RuntimePaths:
 
 
 def prepare(paths: RuntimePaths) -> None:
-    """Make the directory, for this user alone; RuntimeDirectoryError when it is not or cannot be."""
+    """Make the directory for this user alone; RuntimeDirectoryError when that is not possible."""
     folder = paths.folder
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

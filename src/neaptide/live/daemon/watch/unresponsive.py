@@ -16,7 +16,7 @@ from neaptide.devices.board import BoardError, SlotState
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.daemon.permits import on_device
-from neaptide.live.daemon.watching import Sight
+from neaptide.live.daemon.watch.sights import Sight
 
 
 class Unresponsive:

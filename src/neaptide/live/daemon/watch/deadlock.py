@@ -14,7 +14,7 @@ from neaptide.core.rules.eviction import Evicted, Holder, choose_beneficiary, ch
 from neaptide.core.rules.patience import EVICTED_NS, STARVING_TICKS, STUCK_TICKS
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
-from neaptide.live.daemon.watching import Sight
+from neaptide.live.daemon.watch.sights import Sight
 
 
 class Deadlock:
