@@ -16,6 +16,7 @@
 #include "sm_lane.h"
 
 using namespace neaptide;
+using namespace neaptide::soft;
 
 namespace {
 
@@ -50,7 +51,7 @@ void churn(Arena& arena, HostDriver& driver, std::vector<Address>& live, int ope
 int main() {
   const std::string path = "/tmp/neaptide-native-bench-" + std::to_string(getpid());
   {
-    auto board = Board::open_or_create(path, {4096 * kMiB, 2});
+    auto board = Board::open_or_create(path, soft_board(4096 * kMiB, 2));
     Member member(board, "bench");
     HostDriver driver;
     constexpr int kOperations = 100'000;

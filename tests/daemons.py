@@ -15,7 +15,7 @@ import msgspec
 
 from fake_job import FakeJob, FakeJobSpec
 from neaptide.core.control.policy import Policy
-from neaptide.devices import Board, DeviceKind
+from neaptide.devices import Board, DeviceKind, Region
 from neaptide.live.daemon.server import Server, listening
 from neaptide.live.protocol.asking import NoDaemonError, ask
 from neaptide.live.protocol.messages import JobStatus, Shutdown, Status, StatusRequest
@@ -156,7 +156,7 @@ class DaemonThread(_Jobs):
 
     def start(self) -> None:
         prepare(self.paths)
-        self.board = Board.create(self.paths.board, self.budget, 2)
+        self.board = Board.create(self.paths.board, self.budget, Region("soft", 2))
         self._up = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()

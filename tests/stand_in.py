@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from neaptide.devices.board import PERMIT_ALL, Board
+from neaptide.devices.board import PERMIT_ALL, Board, Region
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import DaemonInbox, frame
 
@@ -30,7 +30,7 @@ class StandIn:
     def __init__(self, folder: Path, capacity_bytes: int = 256 << 20) -> None:
         self.folder = folder
         self.path = folder / "daemon.sock"
-        self.board = Board.create(folder / "board", capacity_bytes, 1)
+        self.board = Board.create(folder / "board", capacity_bytes, Region("soft", 1))
         self.heard: list[say.Message] = []
         self.turns = True
         self.after_profiled: Callable[[StandIn], say.Message | None] = StandIn.permit_all

@@ -1,14 +1,21 @@
-"""C++ parts that need no torch: built just in time, once per source and set of flags, and kept in the user's cache."""
+"""C++ parts, built just in time, once per source and set of flags, and kept in the user's cache.
+
+`NativeLibrary` is a shared library without torch, for ctypes; torch_extension.py builds what needs torch.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,57 +58,92 @@ def structure(name: str, layout: bytes) -> type[ctypes.Structure]:
 
 
 @dataclass(frozen=True, slots=True)
-class NativeLibrary:
-    """A shared library and what it is made of."""
+class NativeSources:
+    """C++ files, the flags with which they are compiled, and where what is built of them is kept."""
 
     name: str  # of the file
     what: str  # in error messages
     folders: tuple[Path, ...]  # of its sources; any change in them is another build
     flags: tuple[str, ...]
-    leave_out: frozenset[str] = frozenset()  # names of source files in the folders that are not its own
 
-    def digest(self, compiler: str) -> str:
-        """A name for what would be built: changes with any source, flag, compiler's name or kind of machine."""
-        state = hashlib.sha256(f"{platform.machine()} {compiler} {self.flags}".encode())
-        for path in self._files("*.[ch]*"):
-            state.update(path.name.encode())
-            state.update(path.read_bytes())
+    def sources(self) -> list[Path]:
+        """The files to compile."""
+        return [path for folder in self.folders for path in sorted(folder.glob("*.cpp"))]
+
+    def digest(self, tools: str) -> str:
+        """A name for what would be built: changes with any source, flag, tool or kind of machine."""
+        state = hashlib.sha256(f"{platform.machine()} {tools} {self.flags}".encode())
+        for folder in self.folders:
+            for path in sorted(folder.glob("*.[ch]*")):
+                state.update(f"{folder.name}/{path.name}".encode())
+                state.update(path.read_bytes())
         return state.hexdigest()[:16]
+
+    def compiler_command(self, compiler: str) -> list[str]:
+        """The compiler as a command; BuildError when it is not there."""
+        command = compiler.split()
+        if not command or shutil.which(command[0]) is None:
+            raise BuildError(f"{self.what} needs a C++ compiler to be built, and {compiler!r} was not found; set CXX")
+        return command
+
+    @contextlib.contextmanager
+    def build_lock(self, folder: Path) -> Iterator[None]:
+        """Make a folder to build in, and keep other processes from building there meanwhile."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                lock = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise BuildError(
+                f"{self.what} cannot be built: {folder} is not writable ({error.strerror}); set NEAPTIDE_CACHE"
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def finish(built: Path, target: Path) -> None:
+    """Put a file in its place so that other processes see all of it or nothing."""
+    fresh = target.with_name(f".{target.name}-{os.getpid()}")
+    shutil.copy2(built, fresh)
+    fresh.replace(target)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLibrary(NativeSources):
+    """A shared library without torch."""
 
     def built(self) -> Path:
         """The shared library; compiles it first when these sources were not compiled yet."""
         compiler = os.environ.get("CXX", "g++")
         target = cache_folder() / f"{self.name}-{self.digest(compiler)}.so"
-        if not target.exists():
-            self.compile(compiler, target)
+        if target.exists():
+            return target
+        command = self.compiler_command(compiler)
+        with self.build_lock(target.parent):
+            if not target.exists():  # else another process has built it meanwhile
+                self._compile(command, target)
         return target
 
-    def compile(self, compiler: str, target: Path) -> None:
-        """Build it whether it is there or not; BuildError with one clear line when that cannot be done."""
-        command = compiler.split()
-        if not command or shutil.which(command[0]) is None:
-            raise BuildError(f"{self.what} needs a C++ compiler to be built, and {compiler!r} was not found; set CXX")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(suffix=".so", dir=target.parent)
-        except OSError as error:
-            raise BuildError(
-                f"{self.what} cannot be built: {target.parent} is not writable ({error.strerror}); set NEAPTIDE_CACHE"
-            ) from None
-        os.close(handle)
-        fresh = Path(name)
-        try:
-            sources = [str(path) for path in self._files("*.cpp")]
-            call = [*command, *self.flags, *sources, "-o", name]
-            done = subprocess.run(call, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                said = done.stderr.splitlines()
-                lines = [line for line in said if "error" in line] or said or ["?"]
-                raise BuildError(f"{self.what} cannot be built: {compiler} says {lines[0].strip()}")
-            fresh.replace(target)  # others see all of it or nothing
-        finally:
-            fresh.unlink(missing_ok=True)
+    def _compile(self, command: list[str], target: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            link = [flag for flag in self.flags if flag.startswith(("-l", "-shared", "-pthread", "-fuse"))]
+            objects = [Path(folder) / f"{index}.o" for index in range(len(self.sources()))]
+            calls = [
+                [*command, *(flag for flag in self.flags if flag != "-shared"), "-c", str(source), "-o", str(made)]
+                for source, made in zip(self.sources(), objects, strict=True)
+            ]
+            with ThreadPoolExecutor(os.cpu_count() or 1) as compilers:
+                list(compilers.map(lambda call: self._run(call), calls))
+            whole = Path(folder) / "whole.so"
+            self._run([*command, *link, *map(str, objects), "-o", str(whole)])
+            finish(whole, target)
 
-    def _files(self, pattern: str) -> list[Path]:
-        found = [path for folder in self.folders for path in sorted(folder.glob(pattern))]
-        return [path for path in found if path.name not in self.leave_out]
+    def _run(self, call: list[str]) -> None:
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = done.stderr.splitlines()
+            lines = [line for line in said if "error" in line] or said or ["?"]
+            raise BuildError(f"{self.what} cannot be built: {call[0]} says {lines[0].strip()}")

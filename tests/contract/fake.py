@@ -20,7 +20,7 @@ from contract.world import LEASE, SMS, Facts, Scene, Tide, Watched, read_entries
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.devices import find_kind
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import ProcessState
 from neaptide.devices.fake.agent import FakeAgent
 from neaptide.live.daemon.attached_job import AttachedJob
@@ -241,7 +241,7 @@ class _World:
         prepare(paths)
         self._scene, self._paths = scene, paths
         self._policy, self._clock, budget = Watched(scene), VirtualClock(), scene.budget * LEASE
-        self._board = Board.create(paths.board, budget, SMS)
+        self._board = Board.create(paths.board, budget, Region(None, SMS))
         self._complaints: list[str] = []
         self._daemon = Daemon(
             self._board,

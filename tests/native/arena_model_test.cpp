@@ -30,7 +30,7 @@ class Model {
   Model(unsigned seed, const Setting& setting)
       : setting_(setting),
         random_(seed),
-        board_(Board::open_or_create(path_, {setting.capacity, 2})),
+        board_(Board::open_or_create(path_, soft_board(setting.capacity, 2))),
         member_(board_, "model"),
         other_(board_, "other") {
     ArenaOptions options;

@@ -21,7 +21,7 @@ constexpr std::uint64_t kKiB = 1024;
 struct Bench {
   explicit Bench(std::uint64_t capacity = 64 * kMiB, std::uint64_t keep = 0,
                  std::chrono::nanoseconds wait = std::chrono::hours(1))
-      : board(Board::open_or_create(path, {capacity, 2})), member(board, "job"), other(board, "other") {
+      : board(Board::open_or_create(path, soft_board(capacity, 2))), member(board, "job"), other(board, "other") {
     ArenaOptions options;
     options.keep_bytes = keep;
     options.wait = wait;

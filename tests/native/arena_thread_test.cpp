@@ -104,7 +104,7 @@ void program(Arena& arena, HostDriver& driver, Stream& own, Stream& side, unsign
 
 TEST(streams_that_run_behind_never_see_foreign_bytes) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {48 * kMiB, 8});
+  auto board = Board::open_or_create(path, soft_board(48 * kMiB, 8));
   board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
   Member member(board, "job");
   HostDriver driver;
@@ -129,7 +129,7 @@ TEST(streams_that_run_behind_never_see_foreign_bytes) {
 
 TEST(an_eviction_between_two_steps_does_not_disturb_a_program) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {48 * kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(48 * kMiB, 2));
   Member member(board, "job"), other(board, "other");
   HostDriver driver;
   Arena arena(driver, member);

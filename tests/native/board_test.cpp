@@ -26,21 +26,21 @@ void one_line(const std::string& message, const std::string& path) {
 
 TEST(a_new_board_has_the_given_capacity_and_sms) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {64 * kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   CHECK_EQUAL(board->capacity_bytes(), 64 * kMiB);
-  CHECK_EQUAL(board->sms(), 4U);
+  CHECK_EQUAL(sm_region(*board).sms, 4U);
   CHECK_EQUAL(board->used_bytes(), 0U);
   CHECK(board->snapshot().slots.empty());
 }
 
 TEST(an_existing_board_keeps_what_it_has) {
   TemporaryPath path;
-  auto first = Board::open_or_create(path, {64 * kMiB, 4});
+  auto first = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   Member member(first, "job");
   CHECK(member.try_take(kMiB) == Lease::granted);
-  auto second = Board::open_or_create(path, {128 * kMiB, 8});
+  auto second = Board::open_or_create(path, soft_board(128 * kMiB, 8));
   CHECK_EQUAL(second->capacity_bytes(), 64 * kMiB);
-  CHECK_EQUAL(second->sms(), 4U);
+  CHECK_EQUAL(sm_region(*second).sms, 4U);
   CHECK_EQUAL(second->used_bytes(), kMiB);
   CHECK_EQUAL(Board::open(path)->used_bytes(), kMiB);
 }
@@ -50,37 +50,37 @@ TEST(what_is_no_board_is_refused_in_one_line) {
   one_line(CHECK_THROWS(BoardError, "No such file", Board::open(path)), path);
   for (const std::string& text : {std::string("hello"), std::string(300'000, 'x'), std::string(8, '\0') + "text"}) {
     write_file(path, text);
-    one_line(CHECK_THROWS(BoardError, "not a board", Board::open_or_create(path, {kMiB, 1})), path);
+    one_line(CHECK_THROWS(BoardError, "not a board", Board::open_or_create(path, soft_board(kMiB, 1))), path);
   }
   // A foreign file that happens to have a board's size and begins with zeros is not overwritten either.
   write_file(path, std::string(sizeof(BoardLayout) - 1, '\0') + "x");
-  one_line(CHECK_THROWS(BoardError, "not a board", Board::open_or_create(path, {kMiB, 1})), path);
+  one_line(CHECK_THROWS(BoardError, "not a board", Board::open_or_create(path, soft_board(kMiB, 1))), path);
   std::ifstream file(path, std::ios::binary);
   file.seekg(-1, std::ios::end);
   CHECK_EQUAL(static_cast<char>(file.get()), 'x');
 }
 
 TEST(a_path_that_is_no_regular_file_is_refused) {
-  CHECK_THROWS(BoardError, "cannot be opened", Board::open_or_create("/tmp", {kMiB, 1}));
+  CHECK_THROWS(BoardError, "cannot be opened", Board::open_or_create("/tmp", soft_board(kMiB, 1)));
   TemporaryPath path, link;
-  Board::open_or_create(path, {kMiB, 1});
+  Board::open_or_create(path, soft_board(kMiB, 1));
   CHECK(symlink(path.text().c_str(), link.text().c_str()) == 0);
   CHECK_THROWS(BoardError, "cannot be opened", Board::open(link));
 }
 
 TEST(a_configuration_that_makes_no_sense_is_refused) {
   TemporaryPath path;
-  CHECK_THROWS(BoardError, "capacity of 0", Board::open_or_create(path, {0, 1}));
-  CHECK_THROWS(BoardError, "0 SMs", Board::open_or_create(path, {kMiB, 0}));
-  CHECK_THROWS(BoardError, "100000 SMs", Board::open_or_create(path, {kMiB, 100'000}));
-  CHECK_EQUAL(Board::open_or_create(path, {kMiB, 1})->capacity_bytes(), kMiB);
+  CHECK_THROWS(BoardError, "capacity of 0", Board::open_or_create(path, soft_board(0, 1)));
+  CHECK_THROWS(BoardError, "0 SMs", Board::open_or_create(path, soft_board(kMiB, 0)));
+  CHECK_THROWS(BoardError, "100000 SMs", Board::open_or_create(path, soft_board(kMiB, 100'000)));
+  CHECK_EQUAL(Board::open_or_create(path, soft_board(kMiB, 1))->capacity_bytes(), kMiB);
 }
 
 TEST(another_version_is_refused_in_one_line) {
   TemporaryPath path;
-  Board::open_or_create(path, {kMiB, 1})->layout().version.store(kBoardVersion + 6);
-  const auto message =
-      CHECK_THROWS(BoardError, "version " + std::to_string(kBoardVersion + 6), Board::open_or_create(path, {kMiB, 1}));
+  Board::open_or_create(path, soft_board(kMiB, 1))->layout().version.store(kBoardVersion + 6);
+  const auto message = CHECK_THROWS(BoardError, "version " + std::to_string(kBoardVersion + 6),
+                                    Board::open_or_create(path, soft_board(kMiB, 1)));
   one_line(message, path);
   CHECK(message.find("version " + std::to_string(kBoardVersion)) != std::string::npos);
 }
@@ -88,38 +88,38 @@ TEST(another_version_is_refused_in_one_line) {
 TEST(a_board_whose_creator_died_is_made_anew) {
   TemporaryPath path;
   {
-    auto board = Board::open_or_create(path, {kMiB, 1});
+    auto board = Board::open_or_create(path, soft_board(kMiB, 1));
     board->layout().used.store(12345);
     board->layout().magic.store(0);
   }
-  CHECK_EQUAL(Board::open_or_create(path, {2 * kMiB, 1})->capacity_bytes(), 2 * kMiB);
+  CHECK_EQUAL(Board::open_or_create(path, soft_board(2 * kMiB, 1))->capacity_bytes(), 2 * kMiB);
   CHECK_EQUAL(Board::open(path)->used_bytes(), 0U);
   write_file(path, std::string(sizeof(BoardLayout), '\0'));
   CHECK_THROWS(BoardError, "no board in this file", Board::open(path));
-  CHECK_EQUAL(Board::open_or_create(path, {3 * kMiB, 1})->capacity_bytes(), 3 * kMiB);
+  CHECK_EQUAL(Board::open_or_create(path, soft_board(3 * kMiB, 1))->capacity_bytes(), 3 * kMiB);
 }
 
 TEST(a_board_of_an_earlier_boot_starts_afresh) {
   TemporaryPath path;
   {
-    auto board = Board::open_or_create(path, {kMiB, 1});
+    auto board = Board::open_or_create(path, soft_board(kMiB, 1));
     board->layout().boot.store(1);
     board->layout().used.store(kMiB);
   }
-  auto board = Board::open_or_create(path, {5 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(5 * kMiB, 1));
   CHECK_EQUAL(board->used_bytes(), 0U);
   CHECK_EQUAL(board->capacity_bytes(), 5 * kMiB);
 }
 
 TEST(a_board_of_another_pid_namespace_is_refused) {
   TemporaryPath path;
-  Board::open_or_create(path, {kMiB, 1})->layout().pid_namespace.store(1);
-  CHECK_THROWS(BoardError, "pid namespace", Board::open_or_create(path, {kMiB, 1}));
+  Board::open_or_create(path, soft_board(kMiB, 1))->layout().pid_namespace.store(1);
+  CHECK_THROWS(BoardError, "pid namespace", Board::open_or_create(path, soft_board(kMiB, 1)));
 }
 
 TEST(a_slot_shows_its_process_and_is_free_afterwards) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {64 * kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   {
     Member member(board, "resnet");
     Member other(board, std::string(100, 'j'));
@@ -153,7 +153,7 @@ TEST(a_slot_shows_its_process_and_is_free_afterwards) {
 
 TEST(slots_run_out_with_a_clear_line_and_come_back) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {64 * kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   std::vector<std::unique_ptr<Member>> members;
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) members.push_back(std::make_unique<Member>(board, "job"));
   CHECK_THROWS(BoardError, "all 64 slots are taken", Member(board, "one too many"));
@@ -163,7 +163,7 @@ TEST(slots_run_out_with_a_clear_line_and_come_back) {
 
 TEST(controls_reach_their_process) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {64 * kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   Member member(board, "job");
   const std::uint32_t slot = member.slot();
   CHECK(member.permitted(1'000'000));
@@ -183,7 +183,7 @@ TEST(controls_reach_their_process) {
 
 TEST(a_process_waits_for_its_permit_and_its_gate) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {64 * kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   board->set_patience(std::chrono::hours(1));  // a lost wake-up would hang
   Member member(board, "job");
   board->set_permit(member.slot(), 0);

@@ -57,13 +57,13 @@ void whole_device_is_free(const std::string& path) {
   Member member(board, "heir");
   CHECK(member.try_take(board->capacity_bytes()) == Lease::granted);
   SmLane lane(member);
-  CHECK(lane.acquire(board->sms(), in(std::chrono::seconds(5))));
+  CHECK(lane.acquire(sm_region(*board).sms, in(std::chrono::seconds(5))));
   for (const SlotLayout& slot : board->layout().slots) CHECK(slot.use.load() != SlotUse::leaving);
 }
 
 void survive_every_instruction(Doomed& doomed, long stride = 1) {
   TemporaryPath path;
-  Board::open_or_create(path, {10 * kMiB, 2});
+  Board::open_or_create(path, soft_board(10 * kMiB, 2));
   long steps = 1;
   while (kill_after(path, doomed, steps) == End::killed) {
     whole_device_is_free(path);
@@ -175,7 +175,7 @@ TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
     void leave() { running.fetch_sub(1); }
   };
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 2));
   board->set_patience(std::chrono::hours(1));  // nobody takes over from a process that is merely stopped
   Member member(board, "other");
   SmLane lane(member);
@@ -205,7 +205,7 @@ TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
     overtaken += mine;
     ptrace(PTRACE_CONT, child.pid(), nullptr, nullptr);
     const auto waits = [&] {
-      for (const LaneLayout& other : board->layout().lanes)
+      for (const LaneLayout& other : sm_region(*board).lanes)
         if (LaneWord::unpack(other.word.load()).phase == LanePhase::asleep) return true;
       return false;
     };

@@ -16,7 +16,7 @@ namespace {
 template <typename AnyDriver>
 struct Bench {
   explicit Bench(std::uint64_t capacity = 64 * kMiB)
-      : board(Board::open_or_create(path, {capacity, 2})), member(board, "job"), other(board, "other") {
+      : board(Board::open_or_create(path, soft_board(capacity, 2))), member(board, "job"), other(board, "other") {
     board->set_patience(std::chrono::hours(1));
     ArenaOptions options;
     options.keep_bytes = 0;

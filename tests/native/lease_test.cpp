@@ -12,7 +12,7 @@ using namespace support;
 
 TEST(a_lease_is_all_or_nothing_and_never_beyond_the_capacity) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member a(board, "a"), b(board, "b");
   CHECK(a.try_take(7 * kMiB) == Lease::granted);
   CHECK(b.try_take(4 * kMiB) == Lease::full);
@@ -30,7 +30,7 @@ TEST(a_lease_is_all_or_nothing_and_never_beyond_the_capacity) {
 
 TEST(giving_back_more_than_is_held_changes_nothing) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member member(board, "a");
   CHECK(member.try_take(kMiB) == Lease::granted);
   CHECK_THROWS(std::logic_error, "holds 1048576", member.give(2 * kMiB));
@@ -40,7 +40,7 @@ TEST(giving_back_more_than_is_held_changes_nothing) {
 
 TEST(a_ceiling_binds_one_process) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member a(board, "a"), b(board, "b");
   CHECK(a.try_take(3 * kMiB) == Lease::granted);
   board->set_ceiling(a.slot(), 4 * kMiB);
@@ -54,7 +54,7 @@ TEST(a_ceiling_binds_one_process) {
 
 TEST(the_capacity_may_change_at_run_time) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member a(board, "a"), b(board, "b");
   CHECK(a.try_take(8 * kMiB) == Lease::granted);
@@ -70,7 +70,7 @@ TEST(the_capacity_may_change_at_run_time) {
 
 TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member a(board, "a"), b(board, "b");
   CHECK(a.try_take(10 * kMiB) == Lease::granted);
   CHECK(b.take(kMiB, in(std::chrono::milliseconds(2))) == Lease::full);
@@ -79,7 +79,7 @@ TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
 
 TEST(an_iteration_with_a_new_age_comes_after_those_that_began_meanwhile) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member away(board, "away"), here(board, "here");
   away.renew_age();  // it has no iteration, and gets none by this
   away.begin_iteration();
@@ -94,7 +94,7 @@ TEST(an_iteration_with_a_new_age_comes_after_those_that_began_meanwhile) {
 
 TEST(a_younger_iteration_leaves_what_an_older_one_is_expected_to_need) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member older(board, "older"), younger(board, "younger"), idle(board, "idle");
   older.begin_iteration();
@@ -121,7 +121,7 @@ TEST(a_younger_iteration_leaves_what_an_older_one_is_expected_to_need) {
 
 TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {9 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(9 * kMiB, 1));
   Member first(board, "first"), second(board, "second"), third(board, "third");
   for (Member* member : {&first, &second, &third}) member->begin_iteration();
   for (Member* member : {&first, &second}) {
@@ -134,7 +134,7 @@ TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
 
 TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {9 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(9 * kMiB, 1));
   Member first(board, "first"), second(board, "second"), third(board, "third");
   CHECK(first.try_take(2 * kMiB) == Lease::granted);
   for (Member* member : {&first, &second, &third}) member->begin_iteration();
@@ -147,7 +147,7 @@ TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
 
 TEST(a_process_outside_iterations_that_waits_is_not_overtaken_but_by_the_oldest_iteration) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member older(board, "older"), younger(board, "younger"), outside(board, "outside"), later(board, "later");
   older.begin_iteration();
@@ -165,7 +165,7 @@ TEST(a_process_outside_iterations_that_waits_is_not_overtaken_but_by_the_oldest_
 
 TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member older(board, "older"), younger(board, "younger");
   older.begin_iteration();
@@ -179,7 +179,7 @@ TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
 
 TEST(the_oldest_iteration_has_the_first_claim) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member holder(board, "holder"), old(board, "old"), young(board, "young"), idle(board, "idle");
   old.begin_iteration();
@@ -201,7 +201,7 @@ TEST(the_oldest_iteration_has_the_first_claim) {
 
 TEST(what_an_older_waiter_leaves_goes_to_the_younger_at_once) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member holder(board, "holder"), old(board, "old"), young(board, "young");
   old.begin_iteration();
@@ -219,7 +219,7 @@ TEST(what_an_older_waiter_leaves_goes_to_the_younger_at_once) {
 
 TEST(a_waiter_is_woken_when_bytes_come_back) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
   Member holder(board, "holder"), waiter(board, "waiter");
   CHECK(holder.try_take(10 * kMiB) == Lease::granted);
@@ -235,7 +235,7 @@ TEST(a_waiter_is_woken_when_bytes_come_back) {
 
 TEST(a_younger_waiter_is_woken_when_an_older_one_gives_up) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
   Member holder(board, "holder"), old(board, "old"), young(board, "young");
   old.begin_iteration();
@@ -253,7 +253,7 @@ TEST(a_younger_waiter_is_woken_when_an_older_one_gives_up) {
 
 TEST(a_claim_that_can_never_be_met_reserves_nothing) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member old(board, "old"), young(board, "young");
   old.begin_iteration();
   young.begin_iteration();
@@ -263,7 +263,7 @@ TEST(a_claim_that_can_never_be_met_reserves_nothing) {
 
 TEST(without_iterations_waiters_are_served_in_order) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {10 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member a(board, "a"), b(board, "b"), c(board, "c");
   LeaseClaim first(b, 8 * kMiB), second(a, 8 * kMiB);
   CHECK(a.try_take(8 * kMiB) == Lease::reserved);
@@ -273,7 +273,7 @@ TEST(without_iterations_waiters_are_served_in_order) {
 
 TEST(no_wake_up_is_lost_under_traffic) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {8 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(8 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test instead of slowing it down
   std::vector<std::thread> threads;
   for (unsigned seed = 0; seed < 4; ++seed) {
@@ -296,7 +296,7 @@ TEST(no_wake_up_is_lost_under_traffic) {
 
 TEST(a_snapshot_under_traffic_adds_up) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {8 * kMiB, 1});
+  auto board = Board::open_or_create(path, soft_board(8 * kMiB, 1));
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (unsigned seed = 0; seed < 2; ++seed) {

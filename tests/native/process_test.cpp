@@ -92,7 +92,7 @@ void nothing_is_lost(Board& board) {
 
 TEST(several_processes_never_exceed_the_capacity) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   std::vector<Child> children;
   for (unsigned seed = 0; seed < 4; ++seed) children.emplace_back([&] { be_busy(path, *notes, seed, true); });
@@ -119,7 +119,7 @@ TEST(several_processes_never_exceed_the_capacity) {
 
 TEST(a_hundred_kills_lose_no_byte_and_no_token) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   std::mt19937 random(7);
   std::vector<Child> children;
@@ -149,7 +149,7 @@ TEST(a_hundred_kills_lose_no_byte_and_no_token) {
 
 TEST(a_killed_process_that_nobody_has_waited_for_is_gone) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Child child([&] {
     Member member(Board::open(path), "zombie");
@@ -165,7 +165,7 @@ TEST(a_killed_process_that_nobody_has_waited_for_is_gone) {
 
 TEST(a_recycled_pid_is_not_mistaken_for_the_dead_process) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Child child([&] {
     Member member(Board::open(path), "other");
@@ -183,7 +183,7 @@ TEST(a_recycled_pid_is_not_mistaken_for_the_dead_process) {
 
 TEST(a_waiter_is_served_from_what_a_dead_process_held) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Child child([&] {
     Member member(Board::open(path), "holder");
@@ -209,7 +209,7 @@ TEST(a_waiter_is_served_from_what_a_dead_process_held) {
 
 TEST(a_dead_holder_of_the_lock_is_taken_over) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Child child([&] {
     auto own = Board::open(path);
     const BoardLock lock(own->layout().lock, path);
@@ -223,7 +223,7 @@ TEST(a_dead_holder_of_the_lock_is_taken_over) {
 
 TEST(a_stopped_holder_of_tokens_does_not_stop_the_device) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Child child([&] {
     Member member(Board::open(path), "stopped");
@@ -243,18 +243,18 @@ TEST(a_stopped_holder_of_tokens_does_not_stop_the_device) {
   Member member(board, "running");
   SmLane lane(member);
   CHECK(lane.acquire(1, in(std::chrono::seconds(20))));
-  CHECK_EQUAL(board->snapshot().sm_tokens, 1U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 1U);
   notes->stop = true;
   child.signal(SIGCONT);
   CHECK(eventually([&] { return notes->kernels == 2; }));
   CHECK_EQUAL(lane.held(), 1U);
   CHECK_EQUAL(child.wait(), 0);
-  CHECK_EQUAL(board->snapshot().sm_tokens, 1U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 1U);
 }
 
 TEST(a_stopped_waiter_does_not_hold_up_the_queue_and_queues_again) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Member member(board, "running");
   SmLane holder(member), narrow(member);
@@ -265,7 +265,7 @@ TEST(a_stopped_waiter_does_not_hold_up_the_queue_and_queues_again) {
     CHECK(lane.acquire(2));
     notes->kernels = 1;
   });
-  CHECK(eventually([&] { return LaneWord::unpack(board->layout().lanes[2].word.load()).queued(); }));
+  CHECK(eventually([&] { return LaneWord::unpack(sm_region(*board).lanes[2].word.load()).queued(); }));
   child.stop();
   CHECK(narrow.acquire(1, in(std::chrono::seconds(20))));
   narrow.release();
@@ -277,7 +277,7 @@ TEST(a_stopped_waiter_does_not_hold_up_the_queue_and_queues_again) {
 
 TEST(a_stopped_waiter_for_memory_does_not_hold_up_the_younger) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Member holder(board, "holder"), young(board, "young");
   CHECK(holder.try_take(kCapacity - kMiB) == Lease::granted);
   Child old([&] {
@@ -299,7 +299,7 @@ TEST(a_stopped_waiter_for_memory_does_not_hold_up_the_younger) {
 
 TEST(jobs_that_are_stopped_and_continued_at_random_lose_nothing) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   std::vector<Child> children;
   for (unsigned seed = 0; seed < 3; ++seed) children.emplace_back([&] { be_busy(path, *notes, seed, false); });
@@ -321,7 +321,7 @@ TEST(jobs_that_are_stopped_and_continued_at_random_lose_nothing) {
 
 TEST(a_forked_child_has_no_part_in_its_parents_slot) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   HostDriver driver;
   {
     Member member(board, "parent");
@@ -360,7 +360,7 @@ TEST(a_forked_child_has_no_part_in_its_parents_slot) {
 
 TEST(out_of_memory_in_one_process_does_not_disturb_another) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kCapacity, kSms});
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
   Child busy([&] { be_busy(path, *notes, 1, false); });
   CHECK(eventually([&] { return notes->kernels > 10; }));

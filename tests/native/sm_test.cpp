@@ -15,7 +15,7 @@ namespace {
 
 std::size_t queued(const Board& board) {
   std::size_t count = 0;
-  for (const LaneLayout& lane : board.layout().lanes) count += LaneWord::unpack(lane.word.load()).queued();
+  for (const LaneLayout& lane : sm_region(board).lanes) count += LaneWord::unpack(lane.word.load()).queued();
   return count;
 }
 
@@ -23,38 +23,38 @@ std::size_t queued(const Board& board) {
 
 TEST(tokens_are_taken_and_given_back) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 4));
   Member member(board, "job");
   SmLane lane(member);
   CHECK(lane.acquire(3));
   CHECK_EQUAL(lane.held(), 3U);
-  CHECK_EQUAL(board->snapshot().sm_tokens, 3U);
-  CHECK_EQUAL(board->snapshot().slots[0].sm_tokens, 3U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 3U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), 0), 3U);
   CHECK_THROWS(std::logic_error, "holds SM tokens already", lane.acquire(1));
   lane.release();
   lane.release();
-  CHECK_EQUAL(board->snapshot().sm_tokens, 0U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 0U);
   CHECK_THROWS(std::invalid_argument, "width 5 on a device of 4", lane.acquire(5));
   CHECK_THROWS(std::invalid_argument, "width 0", lane.acquire(0));
 }
 
 TEST(an_sm_is_free_until_requests_of_all_lanes_want_every_one) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   Member member(board, "job");
   SmLane one(member), other(member);
-  CHECK(board->sm_free());
+  CHECK(any_sm_free(sm_region(*board)));
   CHECK(one.acquire(1));
-  CHECK(board->sm_free());
+  CHECK(any_sm_free(sm_region(*board)));
   CHECK(other.acquire(1));
-  CHECK(!board->sm_free());
+  CHECK(!any_sm_free(sm_region(*board)));
   one.release();
-  CHECK(board->sm_free());
+  CHECK(any_sm_free(sm_region(*board)));
 }
 
 TEST(lanes_run_out_with_a_clear_line_and_come_back) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 4));
   Member member(board, "job");
   std::vector<std::unique_ptr<SmLane>> lanes;
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) lanes.push_back(std::make_unique<SmLane>(member));
@@ -66,7 +66,7 @@ TEST(lanes_run_out_with_a_clear_line_and_come_back) {
 
 TEST(requests_are_served_in_order_and_a_wide_one_is_not_overtaken) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 4});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 4));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane first(member);
@@ -92,7 +92,7 @@ TEST(requests_are_served_in_order_and_a_wide_one_is_not_overtaken) {
     });
     CHECK(eventually([&] { return queued(*board) == index + 2; }));
   }
-  CHECK_EQUAL(board->snapshot().sm_tokens, 3U);
+  CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 3U);
   CHECK_EQUAL(served.load(), 0U);
   first.release();
   for (std::thread& thread : threads) thread.join();
@@ -109,7 +109,7 @@ TEST(requests_are_served_in_order_and_a_wide_one_is_not_overtaken) {
 
 TEST(a_late_request_leaves_the_queue_and_lets_others_pass) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane holder(member), wide(member), narrow(member);
@@ -124,7 +124,7 @@ TEST(a_late_request_leaves_the_queue_and_lets_others_pass) {
 
 TEST(a_late_wide_request_wakes_the_narrow_one_behind_it) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane holder(member);
@@ -144,7 +144,7 @@ TEST(a_late_wide_request_wakes_the_narrow_one_behind_it) {
 
 TEST(renew_keeps_the_tokens_until_somebody_waits) {
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane lane(member);
@@ -170,7 +170,7 @@ TEST(renew_keeps_the_tokens_until_somebody_waits) {
 TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
   constexpr std::uint64_t kTurn_ns = 1'000'000'000;
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane elder(member);
@@ -199,7 +199,7 @@ TEST(a_narrow_kernel_keeps_what_would_not_help_the_first_in_line) {
   constexpr std::uint64_t kHour_ns = 3'600'000'000'000;
   for (const std::uint32_t wanted : {1U, 2U}) {
     TemporaryPath path;
-    auto board = Board::open_or_create(path, {kMiB, 2});
+    auto board = Board::open_or_create(path, soft_board(kMiB, 2));
     board->set_patience(std::chrono::hours(1));
     Member member(board, "job");
     SmLane lane(member);
@@ -219,7 +219,7 @@ TEST(a_narrow_kernel_keeps_what_would_not_help_the_first_in_line) {
 TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
   constexpr std::uint64_t kTurn_ns = 50'000'000;
   TemporaryPath path;
-  auto board = Board::open_or_create(path, {kMiB, 2});
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
   Member member(board, "job");
   SmLane elder(member);
@@ -240,7 +240,7 @@ TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
 TEST(never_more_tokens_than_sms_and_no_wake_up_is_lost) {
   for (const std::uint32_t sms : {1U, 2U, 5U}) {
     TemporaryPath path;
-    auto board = Board::open_or_create(path, {kMiB, sms});
+    auto board = Board::open_or_create(path, soft_board(kMiB, sms));
     board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
     std::atomic<std::uint32_t> running{0};
     std::vector<std::thread> threads;
@@ -265,7 +265,7 @@ TEST(never_more_tokens_than_sms_and_no_wake_up_is_lost) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    CHECK_EQUAL(board->snapshot().sm_tokens, 0U);
+    CHECK_EQUAL(tokens_granted(sm_region(*board), kNoSlot), 0U);
   }
 }
 

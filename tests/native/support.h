@@ -19,10 +19,12 @@
 #include "board.h"
 #include "check.h"
 #include "driver.h"
+#include "sm_queue.h"
 
 namespace support {
 
 using namespace neaptide;
+using namespace neaptide::soft;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr auto kNever = Deadline::max();

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-BUILD = FOLDER.parents[1] / "build" / "native" / "plain"
+BUILD = FOLDER.parents[1] / "build" / "native" / "plain" / "tests"
 SECONDS = 120  # a hang is a failure; the slowest test takes a few seconds
 
 

@@ -8,27 +8,29 @@ from pathlib import Path
 import pytest
 import torch
 
-from neaptide.devices.soft import build, settings
+from neaptide.devices.soft import settings
+from neaptide.devices.soft.extension import EXTENSION
+from neaptide.native_library import BuildError
 
 
 def test_the_digest_follows_the_sources_and_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = build.digest()
-    assert build.digest() == before
+    before = EXTENSION.target()
+    assert EXTENSION.target() == before
     monkeypatch.setattr(torch, "__version__", "2.13.9")
-    assert build.digest() != before
+    assert EXTENSION.target() != before
 
 
 def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NEAPTIDE_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(RuntimeError, match=r"needs a C\+\+ compiler .*'no-such-compiler' was not found"):
-        build.load()
+    with pytest.raises(BuildError, match=r"needs a C\+\+ compiler .*'no-such-compiler' was not found"):
+        EXTENSION.load()
 
 
 def test_another_torch_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "2.12.1+cpu")
-    with pytest.raises(RuntimeError, match=r"needs torch 2\.13, this is torch 2\.12\.1"):
-        build.load()
+    with pytest.raises(BuildError, match=r"needs torch 2\.13, this is torch 2\.12\.1"):
+        EXTENSION.load()
 
 
 def test_a_cache_folder_that_cannot_be_written_is_one_clear_line(
@@ -36,8 +38,8 @@ def test_a_cache_folder_that_cannot_be_written_is_one_clear_line(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("NEAPTIDE_CACHE", str(tmp_path / "file"))  # a folder cannot be made below a file
-    with pytest.raises(RuntimeError, match=r"is not writable .*; set NEAPTIDE_CACHE"):
-        build.load()
+    with pytest.raises(BuildError, match=r"is not writable .*; set NEAPTIDE_CACHE"):
+        EXTENSION.load()
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

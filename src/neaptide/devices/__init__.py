@@ -18,7 +18,7 @@ from types import ModuleType
 
 from neaptide.core.control.need import Need
 from neaptide.core.registry import Registry
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.interface import (
     DeviceAgent,
     DeviceKind,
@@ -46,6 +46,7 @@ __all__ = [
     "LocalDevice",
     "MemoryFigures",
     "Need",
+    "Region",
     "chosen_device",
     "default_kind",
     "find_kind",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Request, SlotState
+from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Region, Request, SlotState
 from neaptide.devices.board.board import process_state
 from neaptide.devices.board.figures import NO_CEILING, UNBOUNDED, ProcessState
 from neaptide.devices.board.member import Member
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
-    return Board.create(tmp_path / "board", 100 * MIB, 2)
+    return Board.create(tmp_path / "board", 100 * MIB, Region("soft", 2))
 
 
 def test_a_slot_shows_who_has_it_and_what_it_holds(board: Board) -> None:
@@ -97,4 +97,4 @@ def test_errors_are_one_clear_line(board: Board, tmp_path: Path) -> None:
         Board.open(tmp_path / "none")
     (tmp_path / "text").write_text("something else entirely")
     with pytest.raises(BoardError, match="not a board but another file"):
-        Board.create(tmp_path / "text", MIB, 1)
+        Board.create(tmp_path / "text", MIB, Region("soft", 1))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.devices import Board
+from neaptide.devices import Board, Region
 from neaptide.devices.fake.agent import FakeAgent
 
 MIB = 1 << 20
@@ -19,7 +19,7 @@ class Device:
 
     def __init__(self, folder: Path) -> None:
         self.now_ns = 0
-        self.board = Board.create(folder / "board", 20 * MIB, 2)
+        self.board = Board.create(folder / "board", 20 * MIB, Region(None, 2))
         self.agent = FakeAgent(self.board, "job", lambda: self.now_ns)
 
     def at(self, milliseconds: int) -> FakeAgent:

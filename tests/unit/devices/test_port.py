@@ -17,7 +17,7 @@ PLACE = (2**62).to_bytes(8, "big")
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Board]:
-    made = Board.create(tmp_path / "board", 16 * MIB, 1)
+    made = Board.create(tmp_path / "board", 16 * MIB)
     yield made
     made.close()
 

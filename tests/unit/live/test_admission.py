@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
@@ -25,7 +25,7 @@ TRACE = encode(tide("job", 50, 0.004, 10 * MIB, 40 * MIB))  # two jobs of it nee
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Board]:
-    board = Board.create(tmp_path / "board", BUDGET, 2)
+    board = Board.create(tmp_path / "board", BUDGET, Region(None, 2))
     yield board
     board.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import ProcessState
 from neaptide.devices.board.member import Member
 from neaptide.live.daemon.clock import Timers
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[Board]:
-    board = Board.create(tmp_path / "board", 100 * MIB, 2)
+    board = Board.create(tmp_path / "board", 100 * MIB, Region("soft", 2))
     yield board
     board.close()
 

@@ -12,7 +12,7 @@ import pytest
 from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import Board, Request, SlotState
+from neaptide.devices.board import Board, Region, Request, SlotState
 from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.clock, self.paths = ScriptedClock(), RuntimePaths(folder)
-        self.board = Board.create(self.paths.board, 100 * MIB, 2)
+        self.board = Board.create(self.paths.board, 100 * MIB, Region(None, 2))
         self.daemon = Daemon(self.board, self.paths, Everything(), 100 * MIB, self.clock, print)
         self.members: dict[str, Member] = {}
         self.callers: dict[str, ScriptedCaller] = {}

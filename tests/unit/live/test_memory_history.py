@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from neaptide.core.control.log_format import HeldMemory
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.daemon.watch import memory_history
@@ -29,7 +29,7 @@ class Device:
     def __init__(self, folder: Path) -> None:
         self.clock = ScriptedClock()
         self.paths = RuntimePaths(folder)
-        self.board = Board.create(self.paths.board, 100 * MIB, 2)
+        self.board = Board.create(self.paths.board, 100 * MIB, Region("soft", 2))
         self.daemon = Daemon(self.board, self.paths, find_policy("neaptide"), 100 * MIB, self.clock, print)
         self.member = Member(self.board, "a")
         self.caller = ScriptedCaller()

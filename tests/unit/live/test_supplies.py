@@ -9,7 +9,7 @@ import pytest
 
 from neaptide.core.control.policy import Need
 from neaptide.devices import default_kind
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.clock import LoopClock
 from neaptide.live.daemon.daemon import Daemon
@@ -34,7 +34,7 @@ def without_gate() -> DeviceKind:
 def test_a_policy_that_needs_what_the_device_cannot_do_is_refused(
     policy: str, kind: DeviceKind, need: str, tmp_path: Path
 ) -> None:
-    board, loop = Board.create(tmp_path / "board", 100 * MIB, 1), asyncio.new_event_loop()
+    board, loop = Board.create(tmp_path / "board", 100 * MIB, Region("soft", 1)), asyncio.new_event_loop()
     loop.close()
 
     def start(with_policy: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from neaptide.cli import main
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
@@ -25,7 +25,7 @@ MIB = 1 << 20
 def run(tmp_path: Path) -> Path:
     """The folder of a run: two jobs of which each does a few iterations in turn."""
     paths, clock = RuntimePaths(tmp_path), ScriptedClock()
-    board = Board.create(paths.board, 100 * MIB, 2)
+    board = Board.create(paths.board, 100 * MIB, Region(None, 2))
     daemon = Daemon(board, paths, find_policy("temporal"), 100 * MIB, clock, print)
     members = [Member(board, name) for name in "ab"]
     callers = [ScriptedCaller() for _ in members]

@@ -25,7 +25,7 @@ def test_it_is_built_once_and_nothing_else_is_left_behind(empty_cache: Path, mon
     def never(*_: object) -> None:
         raise AssertionError("built again")
 
-    monkeypatch.setattr(NativeLibrary, "compile", never)
+    monkeypatch.setattr(NativeLibrary, "_compile", never)
     assert library.built() == path
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from neaptide.devices.board.board import Board, BoardError
+from neaptide.devices.board.board import Board, BoardError, Region
 from neaptide.devices.board.figures import PERMIT_ALL, BoardFigures, Progress, Request, SlotFigures, SlotState
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "BoardError",
     "BoardFigures",
     "Progress",
+    "Region",
     "Request",
     "SlotFigures",
     "SlotState",

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neaptide.devices.board import figures as fig
-from neaptide.devices.board.library import NativeBoard, NativeProgress, NativeSlot, load
+from neaptide.devices.board.library import load, structure_of
 
 _STATES, _REQUESTS = tuple(fig.SlotState), tuple(fig.Request)  # cheaper than making one of a number
+
+
+_SLOT_FIELDS = tuple(field.name for field in dataclasses.fields(fig.SlotFigures))
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Words on a board that belong to its device; devices/native/device_region.h."""
+
+    device: str | None  # whose words they are; None: there are none, only the setting
+    setting: int = 0  # what they are made with: the device's SMs
 
 
 class BoardError(ValueError):
@@ -25,14 +39,17 @@ class Board:
             raise BoardError(last_error())
         self.handle: int | None = handle
         self.path = path
-        self._board, self._slots, self._progress = NativeBoard(), (NativeSlot * fig.SLOTS)(), NativeProgress()
-        self._progress_address = ctypes.addressof(self._progress)
+        self._totals, self._slots = structure_of("board")(), (structure_of("slot") * fig.SLOTS)()
+        self._slot: Any = structure_of("slot")()
+        self._slot_address = ctypes.addressof(self._slot)
         self._done, self._held = (ctypes.c_uint64 * fig.SLOTS)(), (ctypes.c_uint64 * fig.SLOTS)()
 
     @classmethod
-    def create(cls, path: Path, capacity_bytes: int, sms: int) -> Board:
+    def create(cls, path: Path, capacity_bytes: int, region: Region | None = None) -> Board:
         """Open the board at this path; make it when there is none. One that exists keeps what it has."""
-        return cls(load().neaptide_board_create(os.fsencode(path), capacity_bytes, sms), path)
+        region = region or Region(None)
+        name = region.device and region.device.encode()
+        return cls(load().neaptide_board_create(os.fsencode(path), capacity_bytes, name, region.setting), path)
 
     @classmethod
     def open(cls, path: Path) -> Board:
@@ -49,37 +66,39 @@ class Board:
 
     def snapshot(self) -> fig.BoardFigures:
         """Everything at one moment."""
-        board = self._board
-        count = self._library.neaptide_board_snapshot(self.handle, ctypes.byref(board), self._slots)
+        totals: Any = self._totals
+        count = self._library.neaptide_board_snapshot(self.handle, ctypes.byref(totals), self._slots)
         self._check(count)
         return fig.BoardFigures(
-            capacity_bytes=board.capacity,
-            used_bytes=board.used,
-            high_water_bytes=board.high_water,
-            sms=board.sms,
-            sm_tokens=board.sm_tokens,
-            consistent=bool(board.consistent),
+            capacity_bytes=totals.capacity_bytes,
+            used_bytes=totals.used_bytes,
+            high_water_bytes=totals.high_water_bytes,
+            consistent=bool(totals.consistent),
             slots=tuple(_slot(self._slots[index]) for index in range(count)),
         )
 
     def progress(self, slot: int) -> fig.Progress:
         """One slot now; about a microsecond in C and a few in Python."""
-        if self._library.neaptide_board_progress(self.handle, slot, self._progress_address) != 0:
+        if self._library.neaptide_board_slot(self.handle, slot, self._slot_address) != 0:
             raise BoardError(last_error())
-        seen = self._progress
+        seen = self._slot
         return fig.Progress(
             seen.iteration,
             seen.age,
             seen.launched,
             seen.done,
-            seen.held,
-            seen.wanted,
+            seen.held_bytes,
+            seen.wanted_bytes,
             _STATES[seen.state],
             _REQUESTS[seen.request],
             seen.permit,
             bool(seen.taken),
             seen.pid,
         )
+
+    def region_setting(self) -> int:
+        """What the device's region was made with: for the software GPU, its SMs."""
+        return int(self._library.neaptide_board_region_setting(self.handle))
 
     def read_counters(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
         """Kernels done and bytes held of each slot, taken or not; they change with the next read_counters."""
@@ -143,24 +162,14 @@ def process_state(pid: int, start_time: int) -> fig.ProcessState:
     return fig.ProcessState(load().neaptide_process_state(pid, start_time))
 
 
-def _slot(seen: NativeSlot) -> fig.SlotFigures:
+def _slot(seen: Any) -> fig.SlotFigures:
+    values = {name: getattr(seen, name) for name in _SLOT_FIELDS}
     return fig.SlotFigures(
-        slot=seen.slot,
-        pid=seen.pid,
-        start_time=seen.start_time,
-        job=seen.job.decode(errors="replace"),
-        state=fig.SlotState(seen.state),
-        request=fig.Request(seen.request),
-        permit=seen.permit,
-        heavy_open=bool(seen.heavy_open),
-        inflight_cap=seen.inflight_cap,
-        iteration=seen.iteration,
-        age=seen.age,
-        launched=seen.launched,
-        done=seen.done,
-        held_bytes=seen.held,
-        needed_bytes=seen.needed,
-        wanted_bytes=seen.wanted,
-        ceiling_bytes=seen.ceiling,
-        sm_tokens=seen.sm_tokens,
+        **values
+        | {
+            "job": seen.job.decode(errors="replace"),
+            "state": _STATES[seen.state],
+            "request": _REQUESTS[seen.request],
+            "heavy_open": bool(seen.heavy_open),
+        }
     )

@@ -78,7 +78,6 @@ class SlotFigures:
     needed_bytes: int
     wanted_bytes: int
     ceiling_bytes: int
-    sm_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,5 @@ class BoardFigures:
     capacity_bytes: int
     used_bytes: int
     high_water_bytes: int
-    sms: int
-    sm_tokens: int
     consistent: bool
     slots: tuple[SlotFigures, ...]

@@ -1,4 +1,4 @@
-"""The functions and structures of native/api.cpp."""
+"""The functions of native/api.cpp and native/port_api.cpp, and the structures that they describe."""
 
 from __future__ import annotations
 
@@ -6,57 +6,35 @@ import ctypes
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import RULES, NativeLibrary
+from neaptide.native_library import RULES, NativeLibrary, structure
 
 _HERE = Path(__file__).parent
+_DEVICES = _HERE.parent
 NATIVE = NativeLibrary(
     name="board",
     what="the device's board",
-    folders=(_HERE / "native", _HERE.parent / "native", _HERE.parent / "native" / "launch", RULES),
+    folders=(
+        _HERE / "native",
+        _DEVICES / "native",
+        _DEVICES / "native" / "launch",
+        _DEVICES / "soft" / "csrc" / "sm_queue",  # a daemon takes the SMs of dead processes back
+        RULES,
+    ),
     flags=("-O2", "-std=c++17", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-Wall"),
 )
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 
 
-class NativeSlot(ctypes.Structure):
-    """SlotFigures in native/api.cpp."""
-
-    _fields_ = (
-        *((name, _U64) for name in ("start_time", "iteration", "age", "launched", "done", "held", "needed", "wanted")),
-        ("ceiling", _U64),
-        ("pid", ctypes.c_int32),
-        *((name, _U32) for name in ("slot", "state", "request", "permit", "heavy_open", "inflight_cap", "sm_tokens")),
-        ("job", ctypes.c_char * 64),
-    )
-
-
-class NativeBoard(ctypes.Structure):
-    """BoardFigures in native/api.cpp."""
-
-    _fields_ = (
-        *((name, _U64) for name in ("capacity", "used", "high_water")),
-        *((name, _U32) for name in ("sms", "sm_tokens", "consistent", "slots")),
-    )
-
-
-class NativeProgress(ctypes.Structure):
-    """Progress in native/api.cpp."""
-
-    _fields_ = (
-        *((name, _U64) for name in ("iteration", "age", "launched", "done", "held", "wanted")),
-        *((name, _U32) for name in ("state", "request", "permit", "taken")),
-        ("pid", ctypes.c_int32),
-    )
-
-
 _HANDLE, _INT, _TEXT, _SECONDS = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_double
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "error": (_TEXT, ()),
-    "board_create": (_HANDLE, (_TEXT, _U64, _U32)),
+    "layout": (_TEXT, (_TEXT,)),
+    "board_create": (_HANDLE, (_TEXT, _U64, _TEXT, _U64)),
     "board_open": (_HANDLE, (_TEXT,)),
     "board_close": (None, (_HANDLE,)),
     "board_snapshot": (_INT, (_HANDLE, _HANDLE, _HANDLE)),
-    "board_progress": (_INT, (_HANDLE, _U32, _HANDLE)),
+    "board_slot": (_INT, (_HANDLE, _U32, _HANDLE)),
+    "board_region_setting": (_U64, (_HANDLE,)),
     "board_read_counters": (_INT, (_HANDLE, _HANDLE, _HANDLE)),
     "board_reap": (_INT, (_HANDLE,)),
     "board_set_capacity": (_INT, (_HANDLE, _U64)),
@@ -123,3 +101,9 @@ def load() -> ctypes.CDLL:
         function.restype = result
         function.argtypes = arguments
     return library
+
+
+@cache
+def structure_of(name: str) -> type[ctypes.Structure]:
+    """`slot` or `board`, as devices/native/board.h declares them."""
+    return structure(name, load().neaptide_layout(name.encode()))

@@ -42,7 +42,7 @@ class FakeAgent:
         self.evictions = 0
         """How often the job's memory was moved to host memory."""
         self.slot = self._port.slot
-        self.sms = board.snapshot().sms
+        self.sms = board.region_setting()
         self._stream = Stream(self._port, now_ns, self.sms)
 
     # --- what a program does

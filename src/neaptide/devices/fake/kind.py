@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from neaptide.devices import Board, DeviceAgent, DeviceSettings, Need, setting
+from neaptide.devices import Board, DeviceAgent, DeviceSettings, Need, Region, setting
 
 _MEMORY_BYTES = 256 << 20
 
@@ -41,7 +41,7 @@ class FakeKind:
 
     def create_board(self, path: Path, budget_bytes: int, settings: FakeBoardSettings) -> Board:
         """Open the board at this path, or make it."""
-        return Board.create(path, budget_bytes, settings.sms or 2)
+        return Board.create(path, budget_bytes, Region(None, settings.sms or 2))
 
     def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:  # noqa: ARG002 - a board is a device
         """Join the board, in real time."""

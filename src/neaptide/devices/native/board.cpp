@@ -7,17 +7,18 @@
 #include "futex.h"
 #include "leases.h"
 #include "reaper.h"
-#include "sm_queue.h"
 
 namespace neaptide {
 namespace {
 
-std::string unpack_job(const SlotLayout& slot) {
-  std::string job;
+JobName unpack_job(const SlotLayout& slot) {
+  JobName name{};
+  char* next = name.text;
   for (const Word64& word : slot.job)
     for (std::uint64_t rest = word.load(), byte = 0; byte < 8; ++byte, rest >>= 8)
-      if (const char letter = static_cast<char>(rest & 0xff)) job.push_back(letter);
-  return job;
+      if (const char letter = static_cast<char>(rest & 0xff)) *next++ = letter;
+  name.text[sizeof(name.text) - 1] = 0;
+  return name;
 }
 
 SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
@@ -30,7 +31,7 @@ SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   copy.state = slot.state.load();
   copy.request = slot.request.load();
   copy.permit = slot.permit.load();
-  copy.heavy_open = slot.heavy_open.load() != 0;
+  copy.heavy_open = slot.heavy_open.load();
   copy.inflight_cap = slot.inflight_cap.load();
   copy.iteration = slot.iteration.load();
   copy.age = slot.age.load();
@@ -40,7 +41,7 @@ SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   copy.needed_bytes = slot.needed.load();
   copy.wanted_bytes = slot.wanted.load();
   copy.ceiling_bytes = slot.ceiling.load();
-  copy.sm_tokens = tokens_granted(board, index);
+  copy.taken = slot.use.load() == SlotUse::taken;
   return copy;
 }
 
@@ -72,8 +73,6 @@ BoardLayout& Board::layout() const {
 std::uint64_t Board::capacity_bytes() const { return layout().capacity.load(); }
 std::uint64_t Board::used_bytes() const { return layout().used.load(); }
 std::uint64_t Board::high_water_bytes() const { return layout().high_water.load(); }
-std::uint32_t Board::sms() const { return layout().sms.load(); }
-bool Board::sm_free() const { return any_sm_free(layout()); }
 
 BoardSnapshot Board::snapshot() const {
   const BoardLayout& board = layout();
@@ -86,10 +85,16 @@ BoardSnapshot Board::snapshot() const {
   });
   copy.capacity_bytes = board.capacity.load();
   copy.high_water_bytes = board.high_water.load();
-  copy.sms = board.sms.load();
-  copy.sm_tokens = tokens_granted(board, kNoSlot);
+  copy.taken_slots = static_cast<std::uint32_t>(copy.slots.size());
   return copy;
 }
+
+SlotSnapshot Board::slot(std::uint32_t index) const {
+  if (index >= kSlots) throw BoardError("board " + path_ + ": there is no slot " + std::to_string(index));
+  return read_slot(layout(), index);
+}
+
+std::uint64_t Board::region_setting() const { return layout().region_setting.load(); }
 
 std::uint32_t Board::reap() { return reap_dead(layout(), path_, Patience::wait_for_lock); }
 

@@ -25,6 +25,7 @@ class BoardFile {
  private:
   ForkGuard guard_;
   BoardLayout* layout_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace neaptide

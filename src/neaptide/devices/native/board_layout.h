@@ -5,10 +5,6 @@
 // instant  sum(held) <= used <= capacity,  and a process killed in between leaves bytes in transit for ever. `begun`
 // and `ended` bracket each operation: when they agree and stand still on all live slots, nobody is in transit, and
 // used - sum(held)  is exactly what the dead left.
-//
-// SM tokens. A lane's word holds its ticket, width and phase. Tickets come from `tail`, which names the lane that took
-// the newest one; whoever wants the next first publishes that lane's ticket for it, so that all earlier tickets are
-// visible before a later one exists, even if their owners stop or die half-way.
 #pragma once
 
 #include <pthread.h>
@@ -22,9 +18,8 @@
 namespace neaptide {
 
 inline constexpr std::uint64_t kBoardMagic = 0x4452414f42504e00;  // "\0NPBOARD" in little-endian order
-inline constexpr std::uint32_t kBoardVersion = 3;
+inline constexpr std::uint32_t kBoardVersion = 4;
 inline constexpr std::uint32_t kSlots = 64;
-inline constexpr std::uint32_t kLanes = 256;
 inline constexpr std::uint32_t kJobWords = 8;
 
 using Word32 = std::atomic<std::uint32_t>;
@@ -70,21 +65,17 @@ struct alignas(64) SlotLayout {
   Word32 control_epoch;  // futex
 };
 
-struct alignas(64) LaneLayout {
-  Word64 word;   // see sm_queue.h
-  Word32 wake;   // futex
-  Word32 owner;  // slot + 1; 0: the lane is free. Changed under the board lock.
-};
-
+/// The device's region follows it in the file (device_region.h).
 struct BoardLayout {
   Word64 magic;  // written last: a board without it was never finished
   Word32 version;
   Word32 layout_bytes;
   Word64 boot;
+  Word32 region_kind;  // 0: there is no region
+  Word32 region_bytes;
+  Word64 region_setting;  // what the region was made with
   Word64 pid_namespace;
-  Word32 sms;
-  Word32 slots_high;  // slots and lanes from here on were never used
-  Word32 lanes_high;
+  Word32 slots_high;  // slots from here on were never used
   Word64 next_age;
   Word64 next_claim;
   pthread_mutex_t lock;  // robust, shared
@@ -92,10 +83,9 @@ struct BoardLayout {
   alignas(64) Word64 capacity;
   alignas(64) Word64 used;
   Word64 high_water;
-  alignas(64) Word64 tail;  // of the SM queue: newest ticket and its lane
 
   std::array<SlotLayout, kSlots> slots;
-  std::array<LaneLayout, kLanes> lanes;
 };
+static_assert(sizeof(BoardLayout) % 64 == 0);  // so that the region is aligned
 
 }  // namespace neaptide

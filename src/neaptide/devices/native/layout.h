@@ -1,11 +1,9 @@
 // Structures that cross into Python, declared once: a list of fields makes the structure and the text from which
 // Python reads names, offsets and sizes (neaptide.native_library.structure).
 //
-//   #define POINT_FIELDS(FIELD)                 \
-//     FIELD(std::int32_t, x)  /* to the right */ \
-//     FIELD(std::int32_t, y)
-//   struct Point { POINT_FIELDS(NEAPTIDE_MEMBER) };
-//   std::string text = NEAPTIDE_LAYOUT(Point, POINT_FIELDS);
+// `#define POINT_FIELDS(FIELD) FIELD(std::int32_t, x) FIELD(std::int32_t, y)` is such a list; then
+// `struct Point { POINT_FIELDS(NEAPTIDE_MEMBER) };` declares the structure, and `NEAPTIDE_LAYOUT(Point, POINT_FIELDS)`
+// is the text.
 #pragma once
 
 #include <cstddef>

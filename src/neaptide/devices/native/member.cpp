@@ -10,7 +10,6 @@
 #include "leases.h"
 #include "process.h"
 #include "reaper.h"
-#include "sm_queue.h"
 
 namespace neaptide {
 namespace {
@@ -82,7 +81,7 @@ Member::~Member() {
     return;  // the next reaper finds the slot when this process has ended
   }
   wake_memory_waiters(layout);
-  wake_ready_lanes(layout);
+  wake_device_waiters(layout);
 }
 
 SlotLayout& Member::words() const { return board_->layout().slots[slot_]; }

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "board_lock.h"
+#include "device_region.h"
 #include "leases.h"
 #include "process.h"
-#include "sm_queue.h"
 
 namespace neaptide {
 namespace {
@@ -33,17 +33,17 @@ std::uint32_t slots_in(const BoardLayout& board, SlotUse use) {
 
 void vacate(BoardLayout& board, std::uint32_t index) {
   SlotLayout& slot = board.slots[index];
-  // Whoever finds the slot leaving already does not know how far the last one came: treat it as in transit.
+  // A slot that is leaving already was left half vacated by another reaper: treat it as in transit.
   const bool in_transit = slot.use.exchange(SlotUse::leaving) == SlotUse::leaving || slot.begun != slot.ended;
-  for (std::uint32_t lane = 0, high = board.lanes_high.load(); lane < high; ++lane) {
-    if (board.lanes[lane].owner.load() != index + 1) continue;
-    board.lanes[lane].word.store(LaneWord{}.pack());
-    board.lanes[lane].owner.store(0);
-  }
+  if (const DeviceRegion* device = find_region(board.region_kind.load())) device->vacate(region_of(board), index);
   slot.wanted.store(0);
   slot.age.store(kNoIteration);  // or what its iteration was expected to take would be kept for nobody
   board.used.fetch_sub(slot.held.exchange(0));
   if (!in_transit) slot.use.store(SlotUse::free);
+}
+
+void wake_device_waiters(BoardLayout& board) {
+  if (const DeviceRegion* device = find_region(board.region_kind.load())) device->wake(region_of(board));
 }
 
 bool settle(BoardLayout& board) {
@@ -85,7 +85,7 @@ std::uint32_t reap_dead(BoardLayout& board, const std::string& path, Patience pa
     freed = slots_in(board, SlotUse::free) - free_before;
   }
   wake_memory_waiters(board);
-  wake_ready_lanes(board);
+  wake_device_waiters(board);
   return freed;
 }
 

@@ -1,4 +1,4 @@
-// Taking a slot's leases, lanes and claims back: when its process leaves, and when it is found dead.
+// Taking back a slot's leases, claims and device words: when its process leaves, and when it is found dead.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,11 @@ bool settle(BoardLayout& board);
 
 enum class Patience { wait_for_lock, skip_when_locked };
 
-/// Vacates the slots of all dead processes and wakes who can use what came back. Returns the number of slots freed.
-/// Takes the board lock only when there is something to do.
+/// Wakes the processes that wait for what the device's region gives out.
+void wake_device_waiters(BoardLayout& board);
+
+/// Vacates the slots of all dead processes and wakes those that can use what came back. Returns the number of slots
+/// freed. Takes the board lock only when there is something to do.
 std::uint32_t reap_dead(BoardLayout& board, const std::string& path, Patience patience);
 
 }  // namespace neaptide

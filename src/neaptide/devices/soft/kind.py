@@ -12,7 +12,7 @@ from pathlib import Path
 
 from neaptide.core.control.need import Need
 from neaptide.core.units import parse_seconds
-from neaptide.devices.board import Board
+from neaptide.devices.board import Board, Region
 from neaptide.devices.interface import DeviceAgent, DeviceSettings, setting
 
 _MEMORY_WAIT_SECONDS = 10 * 365 * 86400  # no job dies for memory that others hold
@@ -80,7 +80,7 @@ class SoftKind:
 
     def create_board(self, path: Path, budget_bytes: int, settings: SoftBoardSettings) -> Board:
         """With as many SMs as there are cores, unless the settings say otherwise."""
-        return Board.create(path, budget_bytes, settings.sms or len(os.sched_getaffinity(0)))
+        return Board.create(path, budget_bytes, Region("soft", settings.sms or len(os.sched_getaffinity(0))))
 
     def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:  # noqa: ARG002 - a board is a device
         """Start the device on NEAPTIDE_SOFT_BOARD, or else on this board. NEAPTIDE_CUDA_AS_SOFT=1 makes it `cuda`."""

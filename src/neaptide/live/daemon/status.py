@@ -40,7 +40,7 @@ class StatusBuilder:
             budget_bytes=budget_bytes,
             used_bytes=seen.used_bytes,
             high_water_bytes=seen.high_water_bytes,
-            sms=seen.sms,
+            sms=self._board.region_setting(),
             board=str(self._board.path),
             jobs=(*self._ended, *(self._of(job) for job in self._engine.jobs.values())),
             problem=problem,

@@ -1,13 +1,14 @@
 // The board and a membership of it as plain functions, for callers without torch; board.h and member.h say what each
 // does. A function that can fail returns -1 or null, and error() says why.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "../../native/board.h"
 #include "../../native/board_layout.h"
+#include "../../native/device_region.h"
 #include "../../native/member.h"
 #include "../../native/process.h"
 #include "guarded.h"
@@ -24,29 +25,25 @@ using Handle = BoardHandle;
 #pragma GCC visibility push(default)
 extern "C" {
 
-struct SlotFigures {
-  std::uint64_t start_time, iteration, age, launched, done, held, needed, wanted, ceiling;
-  std::int32_t pid;
-  std::uint32_t slot, state, request, permit, heavy_open, inflight_cap, sm_tokens;
-  char job[64];
-};
-
-struct BoardFigures {
-  std::uint64_t capacity, used, high_water;
-  std::uint32_t sms, sm_tokens, consistent, slots;
-};
-
-struct Progress {
-  std::uint64_t iteration, age, launched, done, held, wanted;
-  std::uint32_t state, request, permit, taken;
-  std::int32_t pid;
-};
-
 const char* neaptide_error() { return last_problem().c_str(); }
 
-Handle* neaptide_board_create(const char* path, std::uint64_t capacity, std::uint32_t sms) {
-  return guarded([&] { return new Handle{Board::open_or_create(path, BoardConfig{capacity, sms})}; },
-                 static_cast<Handle*>(nullptr));
+/// The fields of a structure, one line each; see layout.h.
+const char* neaptide_layout(const char* name) {
+  static const std::string slot = NEAPTIDE_LAYOUT(SlotSnapshot, NEAPTIDE_SLOT_FIELDS);
+  static const std::string board = NEAPTIDE_LAYOUT(BoardTotals, NEAPTIDE_BOARD_FIELDS);
+  return std::string(name) == "slot" ? slot.c_str() : board.c_str();
+}
+
+/// `region`: the name of the device whose region the board gets; null: none.
+Handle* neaptide_board_create(const char* path, std::uint64_t capacity, const char* region, std::uint64_t setting) {
+  return guarded(
+      [&] {
+        BoardConfig config{capacity, nullptr, setting};
+        if (region != nullptr && (config.region = find_region(std::string(region))) == nullptr)
+          throw BoardError(std::string("no device named ") + region + " is built in");
+        return new Handle{Board::open_or_create(path, config)};
+      },
+      static_cast<Handle*>(nullptr));
 }
 
 Handle* neaptide_board_open(const char* path) {
@@ -56,62 +53,23 @@ Handle* neaptide_board_open(const char* path) {
 void neaptide_board_close(Handle* handle) { delete handle; }
 
 /// Fills `slots`, which has room for all there can be; returns how many are taken.
-int neaptide_board_snapshot(Handle* handle, BoardFigures* figures, SlotFigures* slots) {
+int neaptide_board_snapshot(Handle* handle, BoardTotals* totals, SlotSnapshot* slots) {
   return guarded(
       [&] {
         const BoardSnapshot seen = handle->board->snapshot();
-        *figures = {seen.capacity_bytes,
-                    seen.used_bytes,
-                    seen.high_water_bytes,
-                    seen.sms,
-                    seen.sm_tokens,
-                    seen.consistent,
-                    static_cast<std::uint32_t>(seen.slots.size())};
-        for (const SlotSnapshot& slot : seen.slots) {
-          SlotFigures& copy = *slots++;
-          copy = {slot.start_time,
-                  slot.iteration,
-                  slot.age,
-                  slot.launched,
-                  slot.done,
-                  slot.held_bytes,
-                  slot.needed_bytes,
-                  slot.wanted_bytes,
-                  slot.ceiling_bytes,
-                  slot.pid,
-                  slot.slot,
-                  static_cast<std::uint32_t>(slot.state),
-                  static_cast<std::uint32_t>(slot.request),
-                  slot.permit,
-                  slot.heavy_open,
-                  slot.inflight_cap,
-                  slot.sm_tokens,
-                  {}};
-          std::strncpy(copy.job, slot.job.c_str(), sizeof(copy.job) - 1);
-        }
+        *totals = seen;
+        std::copy(seen.slots.begin(), seen.slots.end(), slots);
         return static_cast<int>(seen.slots.size());
       },
       -1);
 }
 
-/// One slot's progress, word by word: cheap, and enough for a look at one job.
-int neaptide_board_progress(Handle* handle, std::uint32_t slot, Progress* progress) {
-  return attempt([&] {
-    if (slot >= kSlots) throw BoardError("there is no slot " + std::to_string(slot));
-    const SlotLayout& words = handle->board->layout().slots[slot];
-    *progress = {words.iteration.load(),
-                 words.age.load(),
-                 words.launched.load(),
-                 words.done.load(),
-                 words.held.load(),
-                 words.wanted.load(),
-                 static_cast<std::uint32_t>(words.state.load()),
-                 static_cast<std::uint32_t>(words.request.load()),
-                 words.permit.load(),
-                 words.use.load() == SlotUse::taken,
-                 words.pid.load()};
-  });
+int neaptide_board_slot(Handle* handle, std::uint32_t slot, SlotSnapshot* seen) {
+  return attempt([&] { *seen = handle->board->slot(slot); });
 }
+
+/// What the device's region was made with.
+std::uint64_t neaptide_board_region_setting(Handle* handle) { return handle->board->region_setting(); }
 
 /// Kernels done and bytes held, of every slot there can be.
 int neaptide_board_read_counters(Handle* handle, std::uint64_t* done, std::uint64_t* held) {

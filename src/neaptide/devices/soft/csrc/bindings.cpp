@@ -115,7 +115,7 @@ void bind_execution(py::module_& m) {
   m.def("set_in_flight_cap", [](std::uint32_t kernels) { Runtime::get().port().in_flight().set_cap(kernels); });
   m.def("in_flight_cap", [] { return Runtime::get().port().in_flight().cap(); });
   m.def("sleep_on_stream", &sleep_on_stream, ReleaseGil());
-  m.def("sms", [] { return Runtime::get().board().sms(); });
+  m.def("sms", [] { return Runtime::get().sms().sms.load(); });
   m.def("width", [] { return Runtime::get().width(); });
   m.def("close_launch_gate", [] { Runtime::get().port().gates().close_launch(); });
   m.def("open_launch_gate", [] { Runtime::get().port().gates().open_launch(); });

@@ -43,7 +43,7 @@ c10::intrusive_ptr<c10::TensorImpl> SoftGenerator::get_state() const {
     host = host_;
     last = last_;
   }
-  if (last) await(Runtime::get().board(), Runtime::get().driver(), *last);
+  if (last) await(Runtime::get().sms(), Runtime::get().driver(), *last);
   return host.unsafeGetGeneratorImpl()->get_state();
 }
 

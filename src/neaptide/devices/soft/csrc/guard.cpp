@@ -85,7 +85,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     auto& runtime = Runtime::get();
-    await(runtime.board(), runtime.driver(), recording_of(event).point);
+    await(runtime.sms(), runtime.driver(), recording_of(event).point);
     runtime.errors().rethrow();
   }
   double elapsedTime(void* from, void* to, const c10::DeviceIndex /*device*/) const override {

@@ -43,11 +43,12 @@ void Runtime::stop() {
 }
 
 Runtime::Runtime(const RuntimeOptions& options, void (*prepare_worker)(), void (*set_width)(std::uint32_t))
-    : board_(Board::open_or_create(options.board_path, {options.capacity_bytes, options.sms})),
+    : board_(Board::open_or_create(options.board_path, soft_board(options.capacity_bytes, options.sms))),
       member_(board_, options.job),
-      width_(options.width == 0 ? board_->sms() : std::min(options.width, board_->sms())),
+      sms_(sm_region(*board_)),
+      width_(options.width == 0 ? sms_.sms.load() : std::min(options.width, sms_.sms.load())),
       port_(driver_, member_, launch_options(options)),
-      context_{driver_, member_, port_, errors_, prepare_worker, set_width} {
+      context_{driver_, member_, sms_, port_, errors_, prepare_worker, set_width} {
   stream(0);
 }
 
@@ -60,7 +61,7 @@ LaunchOptions Runtime::launch_options(const RuntimeOptions& options) {
   LaunchOptions result;
   result.memory_wait =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
-  result.may_spin = [this] { return board_->sm_free(); };
+  result.may_spin = [this] { return any_sm_free(sms_); };
   result.drain = [this] { drain(); };
   return result;
 }

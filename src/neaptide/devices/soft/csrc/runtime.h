@@ -50,6 +50,7 @@ class Runtime {
   Arena& arena() { return port_.arena(); }
   ErrorBox& errors() { return errors_; }
   KernelLog& kernel_log() { return port_.kernel_log(); }
+  const SmRegion& sms() const { return sms_; }
   /// Most SMs a kernel of this process may use.
   std::uint32_t width() const { return width_; }
 
@@ -70,6 +71,7 @@ class Runtime {
   std::shared_ptr<Board> board_;
   Member member_;
   HostDriver driver_;
+  const SmRegion& sms_;
   ErrorBox errors_;
   std::uint32_t width_;
   std::mutex streams_mutex_;  // guards making streams; a stream that exists is read without it

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "../../native/process.h"
-#include "../../native/sm_lane.h"
+#include "sm_queue/sm_lane.h"
 
 namespace neaptide::soft {
 
@@ -31,11 +31,11 @@ void ErrorBox::take_and_throw() {
   if (error) std::rethrow_exception(error);
 }
 
-void await(const Board& board, HostDriver& driver, const Event& event) {
+void await(const SmRegion& sms, HostDriver& driver, const Event& event) {
   if (driver.passed(event)) return;
   blocking([&] {
     static thread_local AdaptiveSpin spin;
-    spin.wait([&] { return driver.passed(event); }, [&] { return board.sm_free(); },
+    spin.wait([&] { return driver.passed(event); }, [&] { return any_sm_free(sms); },
               [&] { driver.wait(event, Deadline::max()); });
   });
 }
@@ -101,12 +101,12 @@ void Stream::wait_for(const Event& event) {
   push(std::make_unique<Wait>(context_.driver, event));
 }
 
-void Stream::drain() { await(context_.member.board(), context_.driver, record()); }
+void Stream::drain() { await(context_.sms, context_.driver, record()); }
 
 bool Stream::next_batch(std::vector<std::unique_ptr<Task>>& batch) {
   batch.clear();
   if (!more()) {
-    idle_spin_.wait([this] { return more() || stopping_.load(); }, [this] { return context_.member.board().sm_free(); },
+    idle_spin_.wait([this] { return more() || stopping_.load(); }, [this] { return any_sm_free(context_.sms); },
                     [this] { sleep(); });
   }
   std::lock_guard lock(mutex_);

@@ -17,6 +17,7 @@
 #include "../../native/launch/blocking.h"
 #include "../../native/launch/launch_port.h"
 #include "../../native/member.h"
+#include "sm_queue/sm_queue.h"
 
 namespace neaptide::soft {
 
@@ -57,6 +58,7 @@ class ErrorBox {
 struct StreamContext {
   HostDriver& driver;
   Member& member;
+  const SmRegion& sms;
   LaunchPort& port;
   ErrorBox& errors;
   /// Prepares a new worker thread.
@@ -107,6 +109,6 @@ class Stream {
 
 /// Waits for a point in a stream: spins a little, then sleeps without the interpreter lock.
 /// It spins only while an SM is free: a core is better used by a kernel.
-void await(const Board& board, HostDriver& driver, const Event& event);
+void await(const SmRegion& sms, HostDriver& driver, const Event& event);
 
 }  // namespace neaptide::soft

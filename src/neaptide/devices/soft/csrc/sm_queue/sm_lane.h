@@ -7,12 +7,11 @@
 
 #include <cstdint>
 
-#include "driver.h"
-#include "member.h"
+#include "../../../native/driver.h"
+#include "../../../native/member.h"
+#include "sm_queue.h"
 
-namespace neaptide {
-
-struct LaneLayout;
+namespace neaptide::soft {
 
 /// Used by one thread at a time. Must not outlive its Member. In a forked child every call throws BoardError.
 class SmLane {
@@ -48,6 +47,7 @@ class SmLane {
   Turn wait_for_turn(std::uint64_t ticket, std::uint32_t width, Deadline deadline);
 
   Member& member_;
+  SmRegion& queue_;
   LaneLayout* lane_ = nullptr;
   std::uint32_t index_ = 0;
   std::uint64_t first_in_line_ = 0;  // the ticket last seen there
@@ -56,4 +56,4 @@ class SmLane {
   bool cores_for_all_ = false;
 };
 
-}  // namespace neaptide
+}  // namespace neaptide::soft

@@ -1,11 +1,40 @@
-// The words of the SM queue, and what can be read off them. sm_lane.h says what the queue guarantees.
+// The queue for the device's SMs: its words in the board's device region, and what can be read off them. sm_lane.h says
+// what the queue guarantees. Nothing here needs torch: a daemon reaps the region too.
+//
+// SM tokens. A lane's word holds its ticket, width and phase. Tickets come from `tail`, which names the lane that took
+// the newest one; a lane that wants the next one first publishes that lane's ticket for it, so that all earlier tickets
+// are visible before a later one exists, even if their owners stop or die half-way.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
-#include "board_layout.h"
+#include "../../../native/board.h"
+#include "../../../native/board_layout.h"
+#include "../../../native/device_region.h"
 
-namespace neaptide {
+namespace neaptide::soft {
+
+inline constexpr std::uint32_t kLanes = 256;
+
+struct alignas(64) LaneLayout {
+  Word64 word;
+  Word32 wake;   // futex
+  Word32 owner;  // slot + 1; 0: the lane is free. Changed under the board lock.
+};
+
+/// The device's region of the board.
+struct SmRegion {
+  Word32 sms;
+  Word32 lanes_high;        // lanes from here on were never used
+  alignas(64) Word64 tail;  // newest ticket and its lane
+  std::array<LaneLayout, kLanes> lanes;
+};
+
+/// What a new board of the software GPU gets.
+BoardConfig soft_board(std::uint64_t capacity_bytes, std::uint32_t sms);
+/// The queue of a board. Throws BoardError when the board belongs to another device.
+SmRegion& sm_region(const Board& board);
 
 /// idle: no request. choosing: the ticket in the word is wanted, and taken once `tail` names it. ticket: in the queue,
 /// waiting or running. asleep: as ticket, and its thread sleeps on the lane's futex.
@@ -36,27 +65,27 @@ struct TailWord {
 };
 
 /// Makes the ticket that `tail` names visible in its lane, in case its owner has not come to it.
-void publish_ticket(BoardLayout& board, TailWord tail);
+void publish_ticket(SmRegion& queue, TailWord tail);
 /// Sum of the widths of all requests before `ticket`, running or waiting; stops counting above the number of SMs.
-std::uint32_t width_before(const BoardLayout& board, std::uint64_t ticket);
+std::uint32_t width_before(const SmRegion& queue, std::uint64_t ticket);
 /// Wakes the sleeping lanes whose turn it is.
-void wake_ready_lanes(BoardLayout& board);
+void wake_ready_lanes(SmRegion& queue);
 /// Whether a request in the queue has to wait for its turn.
-bool any_lane_waits(const BoardLayout& board);
+bool any_lane_waits(const SmRegion& queue);
 
 /// The head of the line, as a running request sees it.
 struct FirstInLine {
-  std::uint64_t ticket = 0;       // 0: nobody waits
+  std::uint64_t ticket = 0;       // 0: no request waits
   std::uint32_t lacks = 0;        // tokens, besides those that are free
   bool served_by_elders = false;  // the tokens of the requests that run longer are enough for it
 };
-FirstInLine first_in_line(const BoardLayout& board, std::uint64_t running_ticket);
+FirstInLine first_in_line(const SmRegion& queue, std::uint64_t running_ticket);
 /// Whether an SM is left that no request runs on or waits for.
-bool any_sm_free(const BoardLayout& board);
+bool any_sm_free(const SmRegion& queue);
 /// Takes a stopped process's lanes before `ticket` out of the queue, and reports whether one belongs to a dead process.
 /// The stopped process finds out when it goes on: it queues again, or finishes its kernel without tokens.
-bool pass_stopped_lanes(BoardLayout& board, std::uint64_t ticket);
+bool pass_stopped_lanes(const BoardLayout& board, SmRegion& queue, std::uint64_t ticket);
 /// Tokens granted now, to one slot or (kNoSlot) to all.
-std::uint32_t tokens_granted(const BoardLayout& board, std::uint32_t slot);
+std::uint32_t tokens_granted(const SmRegion& queue, std::uint32_t slot);
 
-}  // namespace neaptide
+}  // namespace neaptide::soft

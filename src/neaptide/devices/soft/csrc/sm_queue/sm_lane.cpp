@@ -6,13 +6,12 @@
 #include <thread>
 #include <utility>
 
-#include "board_layout.h"
-#include "board_lock.h"
-#include "futex.h"
-#include "reaper.h"
-#include "sm_queue.h"
+#include "../../../native/board_layout.h"
+#include "../../../native/board_lock.h"
+#include "../../../native/futex.h"
+#include "../../../native/reaper.h"
 
-namespace neaptide {
+namespace neaptide::soft {
 namespace {
 
 constexpr std::uint32_t kShortestSpin_ns = 1'000;
@@ -33,19 +32,19 @@ std::uint64_t now_ns() {
 
 }  // namespace
 
-SmLane::SmLane(Member& member) : member_(member) {
+SmLane::SmLane(Member& member) : member_(member), queue_(sm_region(member.board())) {
   BoardLayout& board = member_.board().layout();
   const BoardLock lock(board.lock, member_.board().path());
-  const auto free = std::find_if(board.lanes.begin(), board.lanes.end(),
+  const auto free = std::find_if(queue_.lanes.begin(), queue_.lanes.end(),
                                  [](const LaneLayout& lane) { return lane.owner.load() == 0; });
-  if (free == board.lanes.end())
+  if (free == queue_.lanes.end())
     throw BoardError("board " + member_.board().path() + ": all " + std::to_string(kLanes) + " SM lanes are taken");
   lane_ = &*free;
-  index_ = static_cast<std::uint32_t>(free - board.lanes.begin());
+  index_ = static_cast<std::uint32_t>(free - queue_.lanes.begin());
   lane_->word.store(LaneWord{}.pack());
-  board.lanes_high.store(std::max(board.lanes_high.load(), index_ + 1));
+  queue_.lanes_high.store(std::max(queue_.lanes_high.load(), index_ + 1));
   lane_->owner.store(member_.slot() + 1);
-  cores_for_all_ = board.sms.load() <= std::thread::hardware_concurrency();
+  cores_for_all_ = queue_.sms.load() <= std::thread::hardware_concurrency();
 }
 
 SmLane::~SmLane() {
@@ -55,10 +54,10 @@ SmLane::~SmLane() {
 }
 
 bool SmLane::acquire(std::uint32_t width, Deadline deadline) {
-  BoardLayout& board = member_.board().layout();
-  if (width == 0 || width > board.sms.load(std::memory_order_relaxed))
+  member_.board().require_owner();
+  if (width == 0 || width > queue_.sms.load(std::memory_order_relaxed))
     throw std::invalid_argument("a kernel of width " + std::to_string(width) + " on a device of " +
-                                std::to_string(board.sms.load()) + " SMs");
+                                std::to_string(queue_.sms.load()) + " SMs");
   if (held() > 0) throw std::logic_error("the lane holds SM tokens already");
   for (;;) {
     const std::uint64_t ticket = enqueue(width);
@@ -76,29 +75,26 @@ bool SmLane::acquire(std::uint32_t width, Deadline deadline) {
 }
 
 std::uint64_t SmLane::enqueue(std::uint32_t width) {
-  BoardLayout& board = member_.board().layout();
-  std::uint64_t seen = board.tail.load();
+  std::uint64_t seen = queue_.tail.load();
   for (;;) {
     const TailWord tail = TailWord::unpack(seen);
-    publish_ticket(board, tail);
+    publish_ticket(queue_, tail);
     LaneWord word{LanePhase::choosing, width, tail.ticket + 1};
     lane_->word.store(word.pack(), std::memory_order_release);
-    if (!board.tail.compare_exchange_weak(seen, TailWord{index_, word.ticket}.pack())) continue;
-    publish_ticket(board, {index_, word.ticket});
+    if (!queue_.tail.compare_exchange_weak(seen, TailWord{index_, word.ticket}.pack())) continue;
+    publish_ticket(queue_, {index_, word.ticket});
     return word.ticket;
   }
 }
 
 bool SmLane::my_turn(std::uint64_t ticket, std::uint32_t width) const {
-  const BoardLayout& board = member_.board().layout();
-  return width_before(board, ticket) + width <= board.sms.load(std::memory_order_relaxed);
+  return width_before(queue_, ticket) + width <= queue_.sms.load(std::memory_order_relaxed);
 }
 
 /// Spins for a moment, but only on a core that no token holder needs: when all requests ahead run and an SM is left
 /// over. Only the first waiter can be in that place. The moment grows when it pays and shrinks when it does not.
 bool SmLane::spin_for_turn(std::uint64_t ticket, std::uint32_t width) {
-  const BoardLayout& board = member_.board().layout();
-  if (!cores_for_all_ || width_before(board, ticket) >= board.sms.load()) return false;
+  if (!cores_for_all_ || width_before(queue_, ticket) >= queue_.sms.load()) return false;
   const std::uint64_t start = now_ns();
   do {
     for (int count = 0; count < 32; ++count) pause_core();
@@ -131,19 +127,19 @@ SmLane::Turn SmLane::wait_for_turn(std::uint64_t ticket, std::uint32_t width, De
     if (now >= deadline) return Turn::late;
     futex_wait(lane_->wake, epoch, std::min(deadline, now + member_.board().patience()), Reach::all_processes);
     if (lane_->wake.load() != epoch) continue;
-    if (pass_stopped_lanes(board, ticket)) reap_dead(board, member_.board().path(), Patience::skip_when_locked);
-    wake_ready_lanes(board);
+    if (pass_stopped_lanes(board, queue_, ticket)) reap_dead(board, member_.board().path(), Patience::skip_when_locked);
+    wake_ready_lanes(queue_);
   }
 }
 
 void SmLane::release() {
-  BoardLayout& board = member_.board().layout();
-  if (lane_->word.exchange(LaneWord{}.pack()) != LaneWord{}.pack()) wake_ready_lanes(board);
+  member_.board().require_owner();
+  if (lane_->word.exchange(LaneWord{}.pack()) != LaneWord{}.pack()) wake_ready_lanes(queue_);
 }
 
 bool SmLane::renew(std::uint32_t width, std::uint64_t turn_ns) {
   const std::uint32_t tokens = held();
-  if (tokens == width && !any_lane_waits(member_.board().layout())) return true;
+  if (tokens == width && !any_lane_waits(queue_)) return true;
   if (tokens >= width && turn_lasts(tokens - width, turn_ns)) return true;
   release();
   acquire(width);
@@ -153,7 +149,7 @@ bool SmLane::renew(std::uint32_t width, std::uint64_t turn_ns) {
 bool SmLane::turn_lasts(std::uint32_t spare, std::uint64_t turn_ns) {
   if (turn_ns == 0) return false;
   const std::uint64_t mine = LaneWord::unpack(lane_->word.load()).ticket;
-  const FirstInLine first = first_in_line(member_.board().layout(), mine);
+  const FirstInLine first = first_in_line(queue_, mine);
   if (spare >= first.lacks) return false;
   const std::uint64_t now = now_ns();
   if (first.ticket != std::exchange(first_in_line_, first.ticket)) seen_there_ns_ = now;
@@ -166,4 +162,4 @@ std::uint32_t SmLane::held() const {
   return word.queued() ? word.width : 0;
 }
 
-}  // namespace neaptide
+}  // namespace neaptide::soft

@@ -1,0 +1,227 @@
+// The launch layer over a fake device: what holds a launch, what the board is told, and how requests are served.
+#include "launch_port.h"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "fake_driver.h"
+#include "support.h"
+
+using namespace support;
+
+namespace {
+
+constexpr auto kMoment = std::chrono::milliseconds(20);
+
+struct Job {
+  explicit Job(const std::shared_ptr<Board>& board, bool request_thread = false)
+      : member(board, "job"), port(driver, member, options(request_thread)) {}
+
+  static LaunchOptions options(bool request_thread) {
+    LaunchOptions result;
+    result.memory_wait = std::chrono::seconds(30);
+    result.request_thread = request_thread;
+    return result;
+  }
+  /// One kernel is launched; the device does one.
+  void launch() {
+    const Launch entered = port.enter(false);
+    port.launched();
+    driver.streams.launch(0);
+  }
+  void pass() {
+    port.passed();
+    driver.streams.complete(0);
+  }
+
+  FakeDriver driver;
+  Member member;
+  LaunchPort port;
+};
+
+std::shared_ptr<Board> new_board(const std::string& path, std::uint64_t chunks = 8) {
+  return Board::open_or_create(path, {chunks * kChunkBytes});
+}
+
+std::string read_some(int socket) {
+  char text[64];
+  const ssize_t count = recv(socket, text, sizeof(text), MSG_DONTWAIT);
+  return count > 0 ? std::string(text, static_cast<std::size_t>(count)) : std::string();
+}
+
+}  // namespace
+
+TEST(a_launch_waits_until_launches_are_released) {
+  TemporaryPath path;
+  Job job(new_board(path));
+  job.port.hold_launches();
+  CHECK(job.port.try_enter(false) == Entry::held);
+  std::atomic<bool> launched{false};
+  std::thread program([&] {
+    job.launch();
+    launched = true;
+  });
+  CHECK(job.port.wait_for_held_launch(in(std::chrono::seconds(30))));
+  CHECK(!launched);
+  job.port.release_launches();
+  program.join();
+  CHECK(launched);
+  job.pass();
+}
+
+TEST(a_refused_launch_throws_the_reason) {
+  TemporaryPath path;
+  Job job(new_board(path));
+  job.port.refuse_launches("no room for this job");
+  CHECK(job.port.try_enter(false) == Entry::refused);
+  CHECK_THROWS(LaunchRefused, "no room for this job", job.launch());
+}
+
+TEST(every_thread_waits_for_the_permit_of_an_armed_iteration) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  board->set_permit(job.member.slot(), 0);
+  job.port.arm_iteration();
+  CHECK(job.port.try_enter(false) == Entry::permit);
+  CHECK(job.port.try_enter(false) == Entry::permit);  // as another thread would
+  CHECK_EQUAL(board->slot(job.member.slot()).iteration, 1U);
+  CHECK(board->slot(job.member.slot()).state == SlotState::waiting_permit);
+  std::thread program([&] { job.launch(); });
+  job.driver.clock_ns = 5;
+  board->set_permit(job.member.slot(), 1);
+  program.join();
+  CHECK(board->slot(job.member.slot()).state == SlotState::running);
+  job.pass();
+  const auto ended = job.port.end_iteration();
+  CHECK(ended && ended->index == 0 && ended->began_ns == 5);
+  CHECK(!job.port.end_iteration());
+}
+
+TEST(the_heavy_gate_and_the_cap_hold_only_what_they_are_for) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  board->set_heavy_open(job.member.slot(), false);
+  CHECK(job.port.try_enter(true) == Entry::heavy);
+  CHECK(!job.port.may_run(true) && job.port.may_run(false));
+  board->set_inflight_cap(job.member.slot(), 1);
+  job.launch();
+  CHECK(job.port.try_enter(false) == Entry::in_flight_cap);
+  std::thread program([&] { job.launch(); });
+  job.pass();
+  program.join();
+  job.pass();
+  CHECK_EQUAL(board->slot(job.member.slot()).done, 2U);
+}
+
+TEST(the_board_learns_what_an_iteration_may_yet_hold_as_the_device_passes_kernels) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  const auto expected = [&] { return board->layout().slots[job.member.slot()].expected_leases.load(); };
+  job.port.expect({6 * kChunkBytes, 2 * kChunkBytes}, 2);
+  job.port.arm_iteration();
+  job.launch();
+  CHECK_EQUAL(expected(), 6 * kChunkBytes);
+  job.launch();
+  job.pass();
+  CHECK_EQUAL(expected(), 2 * kChunkBytes);
+  job.pass();
+  job.port.end_iteration();
+  CHECK_EQUAL(expected(), 0U);
+}
+
+TEST(a_thread_of_the_port_evicts_and_restores_while_the_program_launches_nothing) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  const Address block = job.port.arena().allocate(3 * kChunkBytes, 0);
+  job.driver.word(block) = 77;
+  board->set_request(job.member.slot(), Request::evict);
+  CHECK(eventually([&] { return board->slot(job.member.slot()).state == SlotState::evicted; }));
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(job.port.try_enter(false) == Entry::held);
+  board->set_request(job.member.slot(), Request::restore);
+  CHECK(eventually([&] { return job.member.request() == Request::none; }));
+  CHECK_EQUAL(job.driver.word(block), 77U);
+  job.launch();
+  job.pass();
+  job.port.arena().check_integrity();
+}
+
+TEST(a_launch_that_waits_for_memory_lets_its_process_be_evicted) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  Member other(board, "other");
+  job.port.arena().allocate(2 * kChunkBytes, 0);
+  CHECK(other.try_take(6 * kChunkBytes) == Lease::granted);
+  std::thread program([&] {
+    const Launch entered = job.port.prepare();
+    job.port.arena().allocate(2 * kChunkBytes, 0);
+  });
+  CHECK(eventually([&] { return board->slot(job.member.slot()).wanted_bytes > 0; }));
+  board->set_request(job.member.slot(), Request::evict);
+  CHECK(eventually([&] { return board->slot(job.member.slot()).state == SlotState::evicted; }));
+  CHECK_EQUAL(board->slot(job.member.slot()).held_bytes, 0U);
+  other.give(6 * kChunkBytes);
+  board->set_request(job.member.slot(), Request::restore);
+  program.join();
+  CHECK_EQUAL(job.member.held_bytes(), 4 * kChunkBytes);
+}
+
+TEST(a_restore_leaves_launches_held_that_the_client_holds) {
+  TemporaryPath path;
+  Job job(new_board(path));
+  job.port.hold_launches();
+  job.port.evict(in(std::chrono::seconds(30)));
+  CHECK(job.port.restore(in(std::chrono::seconds(30))));
+  CHECK(job.port.try_enter(false) == Entry::held);
+}
+
+TEST(an_eviction_that_a_launch_outlasts_changes_nothing) {
+  TemporaryPath path;
+  Job job(new_board(path));
+  CHECK(job.port.try_enter(false) == Entry::entered);
+  CHECK_THROWS(std::runtime_error, "did not end in time", job.port.evict(in(kMoment)));
+  job.port.gates().leave();
+  CHECK(job.port.try_enter(false) == Entry::entered);
+  job.port.gates().leave();
+}
+
+TEST(reports_are_sent_in_order_when_the_device_has_passed_the_work) {
+  TemporaryPath path;
+  Job job(new_board(path));
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  job.port.reporter()->connect(ends[0], 0);
+  job.launch();
+  job.port.report_after("first ");
+  job.launch();
+  job.port.report_after("second ");
+  const std::string frame = std::string("end ") + '\x40' + std::string(7, '\0');
+  job.port.report_iteration(IterationFrame(frame, 4), {0, 1});
+  CHECK(read_some(ends[1]).empty());
+  job.driver.clock_ns = 258;
+  job.pass();
+  CHECK(read_some(ends[1]) == "first ");
+  job.pass();
+  CHECK(read_some(ends[1]) == std::string("second end \0\0\0\0\0\0\1\1", 19));
+  CHECK_EQUAL(job.port.reporter()->ended(), 1U);
+  job.port.report_after("at once");
+  CHECK(read_some(ends[1]) == "at once");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(a_frame_without_a_place_for_the_duration_is_refused) {
+  CHECK_THROWS(std::invalid_argument, "no place", IterationFrame("short", 0));
+  CHECK_THROWS(std::invalid_argument, "no place", IterationFrame(std::string(16, 'x'), 8));
+  CHECK_THROWS(std::invalid_argument, "no place", IterationFrame("", 99));
+}
+
+int main(int count, char** arguments) { return check::main(count, arguments); }
