@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from contract.script import MEASURED, ScriptedMeasurer, settings_of
-from contract.world import LEASE, Step, Tide
+from contract.world import LEASE, SMS, Step, Tide
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.devices import find_kind
@@ -29,6 +29,7 @@ def run(tide: Tide, socket: Path, board: Path, record: Path) -> None:
     import torch
 
     torch.set_num_threads(1)
+    os.environ["NEAPTIDE_SOFT_SMS"] = str(SMS)  # tests/soft, if they run in this process too, set one
     agent = find_kind("soft").attach(board, tide.name)
     client = Client(agent, settings_of(tide), lambda: ScriptedMeasurer(tide, opening_kernels=1))
     connection = Connection(client, agent, socket)

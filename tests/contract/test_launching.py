@@ -102,7 +102,7 @@ def test_without_a_cap_a_job_launches_64_ops_ahead_beside_others_and_all_of_them
     assert int(_held_behind_the_gate(facts) - tide.persistent) in (leases, leases + others)  # a chunk may have a gap
 
 
-@engines(pending=("fake", "soft"))
+@engines()
 def test_the_forward_pass_ends_with_the_last_forward_op_before_the_backward_pass(engine: Engine) -> None:
     # The last op copies the next batch: it is a forward op too, but after the optimizer's.
     phases = [Phase.FORWARD, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.FORWARD]

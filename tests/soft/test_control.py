@@ -152,6 +152,14 @@ def test_a_program_that_never_waits_is_stopped_by_the_end_of_the_queue() -> None
     assert value[0].item() == 2000
 
 
-def test_the_heavy_gate_lets_light_kernels_pass() -> None:
+def test_on_a_device_of_one_sm_every_kernel_waits_before_a_closed_gate() -> None:
+    value = torch.ones(4, device="soft")
+    torch.soft.synchronize()
     native.set_heavy_open(native.slot(), False)
-    assert torch.ones(4, device="soft").sum().item() == 4  # width 1
+    thread = threading.Thread(target=lambda: value.add_(1).cpu())
+    thread.start()
+    thread.join(0.05)
+    assert thread.is_alive()
+    native.set_heavy_open(native.slot(), True)
+    thread.join(10)
+    assert value.tolist() == [2, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""How many kernels a job may launch beyond the one that runs."""
+"""How many kernels beyond the one that runs may have taken their memory. in_flight.h counts them."""
 
 from __future__ import annotations
 

@@ -148,7 +148,8 @@ class AttachedJob:
         """Correct the position: the device is at the end of the forward pass."""
         if self.running and self.course is not None and not self.forward_passed:
             self.forward_passed = True
-            self.base_done = done - self.course.forward_ops * self.kernels // max(self.course.ops, 1)
+            # Rounded up, so that the position read from it is not before the end of the forward pass.
+            self.base_done = done + -self.course.forward_ops * self.kernels // max(self.course.ops, 1)
 
     def iteration_begins(self, done: int) -> None:
         self.running, self.forward_passed, self.stalled = True, False, False

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 
+#include "../../../core/rules/in_flight.h"
 #include "../member.h"
 #include "lease_forecast.h"
 
@@ -22,9 +23,9 @@ class InFlight {
   InFlight(Member& member, LeaseForecast& forecast, std::function<bool()> may_spin)
       : member_(member), forecast_(forecast), may_spin_(std::move(may_spin)) {}
 
-  /// Whether another kernel may be launched: fewer are in flight than the lower of the process's and the board's cap.
-  /// Changes nothing.
-  bool room() const { return count_.load() < static_cast<std::int64_t>(cap()); }
+  /// Whether another kernel may be launched under the lower of the process's cap and the board's. A kernel that waits
+  /// for room has taken its memory already, so it counts. Changes nothing.
+  bool room() const { return may_launch(count_.load() + 1, static_cast<std::int64_t>(cap())); }
   /// Waits until there is room.
   void wait_for_room() {
     if (!room()) sleep_for_room();

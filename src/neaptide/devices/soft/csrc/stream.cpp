@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "../../../core/rules/heavy.h"
 #include "../../native/process.h"
 #include "sm_queue/sm_lane.h"
 
@@ -58,7 +59,8 @@ class Stream::Tokens {
   SmLane lane_;
 };
 
-Stream::Stream(StreamContext context, StreamId id) : context_(context), id_(id) {
+Stream::Stream(StreamContext context, StreamId id)
+    : context_(context), id_(id), sms_(context.member.board().sms()) {
   worker_ = std::thread([this] { work(); });
 }
 
@@ -140,7 +142,7 @@ void Stream::run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight)
   const std::uint32_t width = task->width();
   try {
     if (kernel) {
-      if (const bool heavy = width > 1; !context_.port.may_run(heavy)) {
+      if (const bool heavy = is_heavy(width, sms_); !context_.port.may_run(heavy)) {
         tokens.give();
         context_.port.wait_until_may_run(heavy);
       }

@@ -97,6 +97,7 @@ class Stream {
 
   StreamContext context_;
   StreamId id_;
+  const std::uint32_t sms_;  // of the device
   std::mutex mutex_;
   std::condition_variable work_;
   std::vector<std::unique_ptr<Task>> queue_;
