@@ -27,7 +27,7 @@ class FakeKind:
 
     name = "fake"
     chunk_bytes = 2 << 20
-    supplies = frozenset(Need)
+    supplies = frozenset(Need) - {Need.PAGING}
     settings_type: type[DeviceSettings] = FakeSettings
     board_settings_type: type[DeviceSettings] = FakeBoardSettings
 
