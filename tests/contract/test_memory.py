@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from contract.engines import engines
 from contract.world import MS, Does, Engine, Scene, StartsWhen, Step, Tide, both, holds
-from neaptide.core.control.actions import Action, Admit, Resume, Suspend
+from neaptide.core.control.actions import Action, Admit, Resume, Start, Suspend
 from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobFailed, JobResumed, JobSuspended
 from neaptide.core.control.view import View
 from simple_policies import Everything
@@ -57,13 +57,14 @@ def test_jobs_are_admitted_together_if_persistent_leases_and_the_largest_tide_fi
 
 @engines()
 def test_if_all_iterations_wait_the_youngest_is_evicted_and_returns_when_the_oldest_has_ended(engine: Engine) -> None:
-    # Both fit until the budget is cut; then neither can rise to its top.
-    steps = (Step(3, 150 * MS), Step(4, 50 * MS))
-    tides = [Tide(name=name, steps=steps) for name in "ab"]
-    facts = engine.run(Scene(tides=tides, budget=10, policy=StartsWhen(b=holds("a", 4)), budget_changes=[(50 * MS, 8)]))
+    # All three fit until the budget is cut; then none can rise to its top.
+    steps = (Step(3, 200 * MS), Step(4, 50 * MS))
+    tides = [Tide(name=name, steps=steps) for name in "abc"]
+    policy = StartsWhen(b=holds("a", 4), c=holds("b", 4))
+    facts = engine.run(Scene(tides=tides, budget=14, policy=policy, budget_changes=[(80 * MS, 12)]))
     facts.check_all_ended()
-    assert [event.job for event in facts.events(JobEvicted)] == ["b"]
-    (returned,), (oldest_end,) = facts.events(JobResumed, "b"), facts.events(IterationEnded, "a")
+    assert [event.job for event in facts.events(JobEvicted)] == ["c"]
+    (returned,), (oldest_end,) = facts.events(JobResumed, "c"), facts.events(IterationEnded, "a")
     assert facts.place(returned) > facts.place(oldest_end)
 
 
@@ -81,13 +82,16 @@ def test_a_job_that_needs_more_than_the_budget_fails_alone(engine: Engine) -> No
 def test_a_job_that_returns_between_iterations_is_not_starved_by_those_that_iterate(engine: Engine) -> None:
     # Two of the three tides fit at once, and the third job always waits for the next room. The fourth has to take its
     # persistent leases again in between.
-    busy = [Tide(name=name, steps=(Step(4, 10 * MS),), iterations=30) for name in "abc"]
+    took = {"a": 10 * MS, "b": 13 * MS, "c": 17 * MS}  # so that no two end together
+    busy = [Tide(name=name, steps=(Step(4, seconds),), iterations=30) for name, seconds in took.items()]
     returns = Tide(name="d", persistent=3, steps=(Step(1, MS),), iterations=2)
 
     def suspend_once(view: View) -> Sequence[Action]:
         away = [Suspend("d")] if isinstance(view.event, IterationEnded) and view.event.job == "d" else []
         back = [Resume("d")] if isinstance(view.event, JobSuspended) else []
-        return [*away, *back, *Everything().decide(view)]
+        here = holds("d", 3)(view) or not any(job.name == "d" and job.iterations_done for job in view.jobs)
+        others = [action for action in Everything().decide(view) if here or action != Start("d")]
+        return [*away, *back, *others]
 
     facts = engine.run(Scene(tides=[*busy, returns], budget=3 + 2 * 4 + 2, policy=Does(suspend_once)))
     facts.check_all_ended()
