@@ -1,4 +1,16 @@
-"""The engines."""
+"""The contract of the engines: one test code over fake agents in virtual time, the simulator, and processes on `soft`.
+
+- world.py: jobs described by their tides, a scene of them, and the facts that a run shows.
+- fake.py, simulator.py, soft.py: the engines. engines.py says which of them a test runs on, and why not on the others.
+- test_memory.py: the memory grant, jobs outside iterations, admission in leases, eviction and return.
+- test_launching.py: heavy ops, the cap on kernels in flight, the end of the forward pass.
+- test_jobs.py: states, a job alone, a request's batch, growth, the work of an iteration, a stopped process.
+- test_promises.py: the budget, the oldest iteration, short jobs beside long ones, eviction and return after a
+  misprediction, budget changes and the smallest budget, a killed job.
+
+The boundaries of iterations need torch: tests/soft/test_boundaries.py runs small programs under the profiler, fit and a
+live job.
+"""
 
 from __future__ import annotations
 

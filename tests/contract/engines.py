@@ -7,13 +7,12 @@ import pytest
 ENGINES = ("fake", "simulator", "soft")
 
 
-def engines(pending: tuple[str, ...] = (), **cannot: str) -> pytest.MarkDecorator:
-    """All engines but those that cannot show the fact, each with the reason. `pending`: the rule is not there yet."""
+def engines(**cannot: str) -> pytest.MarkDecorator:
+    """All engines but those that cannot show the fact, each with the reason."""
     assert set(cannot) <= set(ENGINES)
     rows = []
     for name in ENGINES:
         marks = [pytest.mark.skip(reason=cannot[name])] if name in cannot else []
-        marks += [pytest.mark.xfail(reason="the engines do not follow one rule yet", strict=False)] * (name in pending)
         # One process loads torch for all jobs on `soft`.
         marks += [pytest.mark.xdist_group("contract-soft")] if name == "soft" else []
         rows.append(pytest.param(name, marks=marks))

@@ -12,9 +12,11 @@ from contract.world import LEASE, LOOK_NS, MS, Does, Engine, Scene, Step, Tide, 
 from neaptide.core.control.actions import Action, Resume, Start, Suspend, WakeAt
 from neaptide.core.control.controller import Decided
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobGrew, JobSuspended, RequestArrived
-from neaptide.core.control.job import LEGAL, JobKind, JobState
+from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.control.log_format import facts_of
 from neaptide.core.control.view import View
 from neaptide.policies import POLICIES
+from neaptide.reporting.logs.records import read_log
 from simple_policies import Everything
 
 
@@ -90,6 +92,10 @@ def test_the_work_of_an_iteration_is_its_size(engine: Engine) -> None:
     facts = engine.run(Scene(tides=[tide, other], budget=20, policy=Everything()))
     facts.check_all_ended()
     assert round(sum(event.work or 0 for event in facts.events(IterationEnded, "a")), 2) == 1 + 2 + 1
+    *_, (view, job) = facts.seen("a")
+    shown = facts_of(Job(name=each.name, trace=each.trace, iterations=3) for each in (tide, other))
+    reported = read_log(facts.entries, shown, view.now_ns)["a"]
+    assert reported.device_ns == job.service_ns == 4 * shown[0].solo_ns
 
 
 @engines(simulator="the simulator has no processes")
