@@ -1,6 +1,6 @@
 """What a policy may ask for. The ledger checks each one; an engine carries out what the ledger lets pass.
 
-There is no action for letting a job wait: a job that is not admitted queues, and one that is not started is held.
+No action makes a job wait: a job that is not admitted stays queued, and a job that is not started stays ready.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import msgspec
 
 
 class Action(msgspec.Struct, frozen=True, tag_field="action"):
-    """Something a policy wants done now."""
+    """What a policy asks an engine to do now."""
 
 
 class Admit(Action, frozen=True, tag="admit"):
     """Give a queued job the lease on its persistent bytes, in a lane if the policy uses lanes.
 
-    With a ceiling it may never hold more than that, and fails when it needs more.
+    A job with a ceiling may never hold more, and fails when it needs more.
     """
 
     job: str
@@ -37,7 +37,7 @@ class Start(Action, frozen=True, tag="start"):
 
 
 class SetPlan(Action, frozen=True, tag="set_plan"):
-    """From its next iteration on the job follows its n-th plan; 0 is the job as it is."""
+    """Let the job follow this plan from its next iteration on; plan 0 is the job without a plan."""
 
     job: str
     plan: int
@@ -51,7 +51,7 @@ class SetGate(Action, frozen=True, tag="set_gate"):
 
 
 class CapInFlight(Action, frozen=True, tag="cap_in_flight"):
-    """Let the job launch at most so many kernels ahead; None for no bound."""
+    """Let the job launch at most this many kernels beyond the one that runs; None: as core.rules.in_flight says."""
 
     job: str
     kernels: int | None
@@ -64,12 +64,12 @@ class Suspend(Action, frozen=True, tag="suspend"):
 
 
 class Resume(Action, frozen=True, tag="resume"):
-    """Bring a suspended job back to where it was."""
+    """Move a suspended job's bytes back and let it go on where it was."""
 
     job: str
 
 
 class WakeAt(Action, frozen=True, tag="wake_at"):
-    """Ask again at this time, whatever else happens; the latest request replaces an earlier one."""
+    """Ask the policy again at this time. It replaces an earlier request."""
 
     at_ns: int

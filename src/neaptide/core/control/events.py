@@ -17,7 +17,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="event"):
 
 
 class JobArrived(Event, frozen=True, tag="job_arrived"):
-    """A job asks to be admitted."""
+    """A job has come and asks to be admitted."""
 
     job: str
 
@@ -46,7 +46,7 @@ class IterationEnded(Event, frozen=True, tag="iteration_ended"):
 
 
 class JobStalled(Event, frozen=True, tag="job_stalled"):
-    """The job's next op waits for memory: others hold more than was foreseen."""
+    """The job's next op waits for memory: other jobs hold more than was expected."""
 
     job: str
 
@@ -62,7 +62,7 @@ class JobEvicted(Event, frozen=True, tag="job_evicted"):
 
 
 class JobGrew(Event, frozen=True, tag="job_grew"):
-    """An iteration needed more than any that was seen before; from now on the job is taken to need this much."""
+    """An iteration needed more than any before it; from now on the job is expected to need this much."""
 
     job: str
     peak_bytes: int
@@ -94,10 +94,10 @@ class JobResumed(Event, frozen=True, tag="job_resumed"):
 
 
 class BudgetChanged(Event, frozen=True, tag="budget_changed"):
-    """From now on all jobs together may hold this much. What is held already may be more for a while."""
+    """From now on all jobs together may hold this much. Held memory may exceed the new budget for a while."""
 
     budget_bytes: int
 
 
 class Woken(Event, frozen=True, tag="woken"):
-    """The time has come that the policy asked to be woken at."""
+    """The time at which the policy asked to be woken."""

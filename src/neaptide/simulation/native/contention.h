@@ -1,4 +1,4 @@
-// How fast ops go that run side by side; contention.py says the rule and is the reference.
+// How fast ops run side by side. contention.py states the rule and is the reference.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The engine in virtual time: hosts launch, the device runs ops side by side, memory is granted, copies move bytes.
 //
 // Order: what happens at one nanosecond is handled by kind (an op ends, a copy ends, then whatever the caller has for
-// that time, then memory is granted to who waits, then hosts launch) and within a kind by sequence (jobs in the order
-// of submission for ops, of age for grants and launches, copies in the order they were asked for).
+// that time, then waiting jobs are granted memory, then hosts launch). Within a kind, ops follow the order in which jobs
+// were submitted, grants and launches the age of iterations, and copies the order of requests.
 //
 // Times are whole. Work is counted in 2^-22 ns and rates in 2^-22, so that sums are exact whatever the number of steps;
 // an op ends at the first whole nanosecond at which its work is done.
@@ -53,7 +53,7 @@ class Engine {
   int add_job(int64_t in_flight);
   void add_plan(int job, const Plan& plan) { jobs_[job].plans.push_back(plan); }
 
-  // Goes on to the next event that the controller must see, at most to `limit_ns`; kNothing when none came before it.
+  // Advances to the next event that the controller must see, at most to `limit_ns`; kNothing when there is none.
   Event advance(int64_t limit_ns);
 
   void set_budget(int64_t budget, int64_t highest);
@@ -108,7 +108,7 @@ class Engine {
   void next_launch(int job);
   void launch(int job);
 
-  // memory.cpp: who may hold what
+  // memory.cpp: grants, waiting and eviction
   void hold(Job& job, int64_t persistent, int64_t ephemeral);
   bool may_take(int job, int64_t bytes, int64_t reserved) const;
   int64_t reserved(int except) const;

@@ -1,4 +1,4 @@
-// What the engine knows of one job.
+// The state of one job in the engine.
 #pragma once
 
 #include <cstdint>
