@@ -176,7 +176,7 @@ TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
   };
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 2));
-  board->set_patience(std::chrono::hours(1));  // nobody takes over from a process that is merely stopped
+  board->set_patience(std::chrono::hours(1));  // no lane takes over from a process that is merely stopped
   Member member(board, "other");
   SmLane lane(member);
   Shared<Notes> notes;
@@ -199,7 +199,7 @@ TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
       CHECK(waitpid(child.pid(), &status, 0) == child.pid());
       finished = WSTOPSIG(status) == SIGSTOP;
     }
-    // The other one asks now; whoever is first in the queue runs, and the interrupted one goes on.
+    // The other lane asks now; the first in the queue runs, and the interrupted process goes on.
     const bool mine = lane.acquire(2, in(std::chrono::nanoseconds(0)));
     if (mine) notes->enter();
     overtaken += mine;

@@ -1,4 +1,4 @@
-// A driver whose addresses have no memory behind them: whoever dereferences one crashes. It checks that chunks are
+// A driver whose addresses have no memory behind them: dereferencing one crashes. It checks that chunks are
 // backed and unbacked in turn, keeps "contents" in a table of the host, and can be told to fail.
 #pragma once
 

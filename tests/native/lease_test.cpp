@@ -1,4 +1,4 @@
-// Leases: never more than the capacity, oldest iteration first, nobody forgotten.
+// Leases: never more than the capacity, oldest iteration first, no waiter forgotten.
 #include <optional>
 #include <random>
 #include <thread>
@@ -187,7 +187,7 @@ TEST(the_oldest_iteration_has_the_first_claim) {
   CHECK(holder.try_take(8 * kMiB) == Lease::granted);
   std::thread waiter([&] { CHECK(old.take(6 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
-  // 2 MiB are free, but whoever is younger would keep the old one waiting.
+  // 2 MiB are free, but granting them to a younger iteration would keep the old one waiting.
   CHECK(young.try_take(kMiB) == Lease::reserved);
   CHECK(idle.try_take(kMiB) == Lease::reserved);
   holder.give(4 * kMiB);

@@ -1,4 +1,4 @@
-// The device's region of a board: who makes it, and who clears it when a process is gone.
+// The device's region of a board: it is made with the board, and cleared of what a process had when that is gone.
 #include <cstring>
 
 #include "board_layout.h"

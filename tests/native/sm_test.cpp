@@ -1,4 +1,4 @@
-// SM tokens: never more than SMs, strictly in the order of requests, nobody forgotten.
+// SM tokens: never more than SMs, strictly in the order of requests, no request forgotten.
 #include <mutex>
 #include <random>
 #include <thread>
@@ -184,7 +184,7 @@ TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
     had_it = true;
   });
   CHECK(eventually([&] { return queued(*board) == 3; }));
-  CHECK(elder.renew(1, kTurn_ns));  // both have now seen who waits
+  CHECK(elder.renew(1, kTurn_ns));  // both have now seen the waiting lane
   CHECK(younger.renew(1, kTurn_ns));
   std::this_thread::sleep_for(std::chrono::nanoseconds(kTurn_ns));
   CHECK(younger.renew(1, kTurn_ns));

@@ -35,7 +35,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def gone() -> bool:
-    """Whether the process holds nothing: it is evicted from when nobody may allocate, and then its bytes are moved."""
+    """Whether the eviction is complete: the process counts as evicted before its bytes are moved."""
     return native.evicted() and torch.soft.memory_reserved() == 0
 
 

@@ -69,7 +69,7 @@ def test_a_storage_comes_back_from_the_host_as_it_was() -> None:
         there = values.to("soft")
         journey = copier.send(there)
         copier.await_sent(journey)
-        there.zero_()  # as whoever reuses its memory would
+        there.zero_()  # as the next owner of its memory would
         copier.fetch(journey)
         assert torch.equal(copier.receive(journey).cpu(), values)
     assert copier.pool.taken_bytes == 0

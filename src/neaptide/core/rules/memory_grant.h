@@ -16,10 +16,10 @@
 // Why every iteration ends. Call the inequality without b the condition of i. Granting a request keeps the conditions
 // of all older iterations, because the rule checks them, and those of all younger ones, because they only count what
 // the requester keeps at rest. Progress keeps them: due(i) falls as i goes on, and freeing lowers U and returns (or
-// raises due) by the same amount. For a new iteration, the youngest, the condition reads: all bytes at rest and outside,
-// and its peak, fit the budget. That is the admission rule (admission.py). No iteration is older than the oldest, so it
-// is refused only if U + b > B, which its own condition excludes. So the oldest ends and gives back, the next is then
-// the oldest, and so on.
+// raises due) by the same amount. For a new iteration, the youngest, the condition reads: all bytes at rest and
+// outside, and its peak, fit the budget. That is the admission rule (admission.py). No iteration is older than the
+// oldest, so it is refused only if U + b > B, which its own condition excludes. So the oldest ends and gives back, the
+// next is then the oldest, and so on.
 //
 // Jobs outside iterations. A job that comes in, returns from host memory or builds its model also waits for memory, and
 // what it gets does not return. Such a job is granted bytes if the conditions of all running iterations survive that.

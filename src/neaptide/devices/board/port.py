@@ -196,7 +196,7 @@ class Port:
         self._library.neaptide_port_forget(self._handle)
 
     def report(self, frame: bytes, *, large: bool = False) -> bool:
-        """Send a frame now; False when nobody is connected. A large one may wait for the other side to read."""
+        """Send a frame now; False when no socket is connected. A large one may wait for the other side to read."""
         return bool(self._library.neaptide_port_report(self._handle, frame, len(frame), large))
 
     def report_after(self, frame: bytes) -> None:

@@ -55,7 +55,7 @@ struct ArenaOptions {
   /// temporary block and allocates the next should not go through the driver each time. 0 keeps none. Nothing is kept
   /// while another process waits for memory.
   std::uint64_t keep_bytes = kChunkBytes;
-  /// Runs every wait of the arena: the place to let go of the interpreter lock. Default: runs it as it is.
+  /// Runs every wait of the arena: the place to release the interpreter lock. Unset: the wait runs as it is.
   std::function<void(const std::function<void()>&)> blocking;
   /// Called without locks by a thread that waits for memory when a controller has asked something of the process
   /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
@@ -69,7 +69,7 @@ struct ArenaStats {
   std::uint64_t needed_peak = 0;
   std::uint64_t held = 0;
   std::uint64_t held_peak = 0;
-  std::uint64_t spare_peak = 0;     // most free bytes in chunks in use when a lease was taken all the same
+  std::uint64_t spare_peak = 0;     // most free bytes in chunks in use when a lease was taken because no gap fitted
   std::uint64_t allocations = 0;    // calls so far
   std::uint64_t deallocations = 0;  // calls so far
   std::uint64_t needed_total = 0;   // ever allocated
@@ -81,7 +81,7 @@ struct ArenaStats {
   std::uint64_t live_blocks = 0;
 };
 
-/// Of a time: the most bytes needed at once, and all that were allocated.
+/// The most bytes needed at once in some span of time, and all that were allocated in it.
 struct RecentNeeds {
   std::uint64_t peak = 0;
   std::uint64_t allocated = 0;

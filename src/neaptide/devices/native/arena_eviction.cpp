@@ -22,7 +22,7 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
     const Lock lock(mutex_);
     if (!drained || heap_.waiting_chunks() > 0 || !drains_.empty())
       throw std::logic_error("evict: the process is not quiescent: work is still in flight");
-    evicted_ = true;  // from here on nobody allocates
+    evicted_ = true;  // from here on no thread allocates
     ranges = heap_.ranges([](auto) { return true; });
   }
   std::vector<EvictedRange> copies;
@@ -50,7 +50,7 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   return given + bytes;
 }
 
-/// A thread that ran a stream's last work may still be handing chunks back, outside the lock: a matter of microseconds.
+/// Waits for a thread that ran a stream's last work and still hands chunks back, outside the lock: some microseconds.
 bool Arena::Implementation::await_hand_backs(Deadline deadline) {
   for (;;) {
     {

@@ -1,5 +1,5 @@
 // The arena's state and its parts: allocation (arena_allocation.cpp), stream-ordered return (arena_return.cpp),
-// eviction (arena_eviction.cpp). Functions ending in _locked want the mutex held; the others want it free.
+// eviction (arena_eviction.cpp). Functions ending in _locked must be called with the mutex held, the others without it.
 #pragma once
 
 #include <atomic>

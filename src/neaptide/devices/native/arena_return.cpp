@@ -59,7 +59,7 @@ void Arena::Implementation::free_block_locked(Block& block, Ranges& back) {
   const bool armed = !queue.empty();
   queue.push_back({event, emptied, serial});
   if (armed || !driver_.arm(event)) return;
-  queue.pop_back();  // it passed while it was armed: nobody will call
+  queue.pop_back();  // the event passed while it was armed: the listener will not be called
   driver_.drop(event);
   sort_out_locked(emptied, serial, back);
 }
@@ -167,7 +167,7 @@ std::size_t Arena::Implementation::shed() {
   return back.empty() ? 0 : hand_back(back);
 }
 
-/// Unbacks detached chunks and gives their leases back. The mutex is free meanwhile: the chunks are nobody's.
+/// Unbacks detached chunks and gives their leases back. The mutex is free meanwhile: no pool has the chunks.
 std::size_t Arena::Implementation::hand_back(const Ranges& ranges) {
   std::uint64_t bytes = 0;
   for (const ChunkRange& range : ranges) {

@@ -5,9 +5,9 @@
 //   Member  this process's slot: leases, iteration age, permits (member.h).
 //
 // Death: every shared word is written in an order that leaves each interrupted state either complete or detectable, and
-// reap() repairs what a dead process left. Leases use atomics only, so a stopped process blocks nobody; the robust lock
-// guards slots being taken, left and reaped. Lock order: the board lock is innermost, and no futex is waited on while
-// it is held.
+// reap() repairs what a dead process left. Leases use atomics only, so a stopped process blocks no other; the robust
+// lock guards slots being taken, left and reaped. Lock order: the board lock is innermost, and no futex is waited on
+// while it is held.
 #pragma once
 
 #include <atomic>

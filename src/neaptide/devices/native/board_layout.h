@@ -1,9 +1,9 @@
-// The words of the board file, and who may write them. Everything is an atomic: several processes map it.
+// The words of the board file, and which processes may write them. Everything is an atomic: several processes map it.
 //
 // Leases. `used` counts granted bytes, a slot's `held` its share. Between the two updates of one operation bytes are in
-// transit: counted in `used`, held by nobody. Taking raises `used` first, giving lowers `held` first, so at every
+// transit: counted in `used`, but in no `held`. Taking raises `used` first, giving lowers `held` first, so at every
 // instant  sum(held) <= used <= capacity,  and a process killed in between leaves bytes in transit for ever. `begun`
-// and `ended` bracket each operation: when they agree and stand still on all live slots, nobody is in transit, and
+// and `ended` bracket each operation: when they agree and stand still on all live slots, no bytes are in transit, and
 // used - sum(held)  is exactly what the dead left.
 #pragma once
 

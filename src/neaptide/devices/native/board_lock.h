@@ -18,7 +18,7 @@ class BoardLock {
  public:
   /// Waits up to ten seconds (its holder may be stopped), then throws BoardError naming the board.
   BoardLock(pthread_mutex_t& mutex, const std::string& path);
-  /// Does not wait: owns() is false when somebody else holds it.
+  /// Does not wait: owns() is false when another thread or process holds it.
   BoardLock(pthread_mutex_t& mutex, const std::string& path, std::try_to_lock_t);
   BoardLock(const BoardLock&) = delete;
   BoardLock& operator=(const BoardLock&) = delete;

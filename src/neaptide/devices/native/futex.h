@@ -32,7 +32,7 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
           deadline == Deadline::max() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-/// Counts the word up and wakes everyone who sleeps on it.
+/// Counts the word up and wakes all threads that sleep on it.
 inline void futex_wake(std::atomic<std::uint32_t>& word, Reach reach) {
   word.fetch_add(1);
   const int operation = FUTEX_WAKE | (reach == Reach::one_process ? FUTEX_PRIVATE_FLAG : 0);

@@ -53,7 +53,7 @@ class Heap {
   std::optional<ChunkRange> plan(const Pool& pool, std::uint64_t bytes) const;
   /// Adds chunks that are not held to a pool; returns the free block over them.
   Block& add(Pool& pool, ChunkRange range);
-  /// Takes empty chunks out of their pool. They are nobody's until put_back().
+  /// Takes empty chunks out of their pool. No pool has them until put_back().
   void remove(ChunkRange range);
   /// Makes removed chunks available to plan() again.
   void put_back(ChunkRange range);

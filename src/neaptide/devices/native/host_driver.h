@@ -1,6 +1,6 @@
 // The host implementation of the driver table: device memory is anonymous memory of this process.
 //
-// A stream is two counters, launched and done. Whoever runs the streams calls launch() when work enters a stream's
+// A stream is two counters, launched and done. The device calls launch() when work enters a stream's
 // queue and complete() when it has run; an event is then just a number, and recording one costs a load.
 #pragma once
 

@@ -36,7 +36,8 @@ class Member {
   Lease try_take(std::uint64_t bytes);
   /// As try_take, but waits: retries whenever bytes return, until the deadline. Oldest iteration first.
   Lease take(std::uint64_t bytes, Deadline deadline);
-  /// Gives leased bytes back and wakes who can use them. More than is held throws std::logic_error, changing nothing.
+  /// Gives leased bytes back and wakes processes that can use them. More than is held throws std::logic_error, changing
+  /// nothing.
   void give(std::uint64_t bytes);
   /// Bytes leased now. Changes nothing.
   std::uint64_t held_bytes() const;
@@ -57,7 +58,7 @@ class Member {
   void end_iteration();
   /// The running iteration will hold at most this much from now on; 0: no forecast. Younger ones leave it that room.
   void set_expected_leases(std::uint64_t bytes);
-  /// The process was moved to the host: whatever its threads still wait for keeps nobody from taking bytes.
+  /// The process's memory was moved to the host: what its threads still wait for is no longer kept from others.
   void demote_claim();
   void set_state(SlotState state);
   /// What the process's live blocks need; for display.

@@ -89,7 +89,7 @@ void take_short_turns() noexcept {
     std::uint64_t runtime, deadline, period;
   } attributes{};
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) {
-    return;  // whoever chose another policy knows better
+    return;  // the user chose another policy
   }
   attributes.size = sizeof attributes;
   attributes.runtime = kShortTurn_ns;

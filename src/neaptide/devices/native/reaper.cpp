@@ -37,7 +37,7 @@ void vacate(BoardLayout& board, std::uint32_t index) {
   const bool in_transit = slot.use.exchange(SlotUse::leaving) == SlotUse::leaving || slot.begun != slot.ended;
   if (const DeviceRegion* device = find_region(board.region_kind.load())) device->vacate(region_of(board), index);
   slot.wanted.store(0);
-  slot.age.store(kNoIteration);  // or what its iteration was expected to take would be kept for nobody
+  slot.age.store(kNoIteration);  // keep no room for what its iteration was expected to take
   board.used.fetch_sub(slot.held.exchange(0));
   if (!in_transit) slot.use.store(SlotUse::free);
 }

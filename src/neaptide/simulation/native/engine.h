@@ -145,7 +145,7 @@ class Engine {
   int waiting_ = 0;  // iterations that wait for memory
   bool rates_old_ = false;
   bool grant_due_ = false;
-  bool stuck_told_ = false;  // and nothing was handled since
+  bool stuck_told_ = false;        // and nothing was handled since
   int64_t total_ = 0;              // held by all
   int64_t running_ephemeral_ = 0;  // held by iterations that run
   int64_t peak_ = 0, over_ = 0;

@@ -22,7 +22,7 @@ at::Tensor alias_of(const at::Tensor& tensor) {
 at::Tensor Aliases::tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   if (!is_soft(tensor)) {
-    // A number of the program's is nobody else's; any other host tensor may change before the kernel runs.
+    // torch made a wrapped number for this call only; any other host tensor may change before the kernel runs.
     if (!tensor.is_cpu() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
     return tensor.clone();
   }

@@ -98,7 +98,7 @@ void Kernel::store(std::vector<at::Tensor> results) {
     const auto& result = results[i];
     if (!output.defined()) continue;
     if (!result.defined() || (result.numel() == 0 && output.numel() > 0)) {
-      output.zero_();  // the kernel returns less than Meta promised: nobody reads it
+      output.zero_();  // the kernel returns less than Meta promised, and the program reads none of it
       continue;
     }
     TORCH_CHECK(result.sizes() == output.sizes() && result.scalar_type() == output.scalar_type(), "soft: ", op_.name,

@@ -41,7 +41,7 @@ void await(const SmRegion& sms, HostDriver& driver, const Event& event) {
   });
 }
 
-/// The SM tokens of one worker, kept from kernel to kernel while nobody waits or the turn is young.
+/// The SM tokens of one worker, kept from kernel to kernel while no other worker waits or the turn is young.
 class Stream::Tokens {
  public:
   explicit Tokens(Member& member) : lane_(member) {}
@@ -128,7 +128,7 @@ void Stream::sleep() {
 
 void Stream::work() {
   pthread_setname_np(pthread_self(), "soft-stream");
-  take_short_turns();  // a device does not wait until some program's thread has had its turn
+  take_short_turns();  // the device must not wait for the turns of programs' threads
   context_.prepare_worker();
   Tokens tokens(context_.member);
   std::vector<std::unique_ptr<Task>> batch;

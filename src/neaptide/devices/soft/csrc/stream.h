@@ -1,6 +1,6 @@
 // A stream: a queue of tasks that one worker thread runs in order.
 //
-// Lock order: the queue mutex is taken before nothing else but the driver's counters; the error box's mutex is a leaf.
+// Lock order: while the queue mutex is held, only the driver's counters are touched; the error box's mutex is a leaf.
 // No lock is held while a task runs.
 #pragma once
 
@@ -83,7 +83,7 @@ class Stream {
   bool idle() { return context_.driver.passed(record()); }
   /// Makes what is pushed from now on wait for a point in another stream.
   void wait_for(const Event& event);
-  /// Waits for everything pushed so far, letting go of the interpreter lock. Throws nothing of the kernels'.
+  /// Waits for everything pushed so far, without the interpreter lock. Does not throw what kernels threw.
   void drain();
   bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
 
@@ -101,7 +101,7 @@ class Stream {
   std::mutex mutex_;
   std::condition_variable work_;
   std::vector<std::unique_ptr<Task>> queue_;
-  std::uint64_t taken_ = 0;  // tasks the worker has taken from the queue; its own
+  std::uint64_t taken_ = 0;  // tasks that the worker has taken from the queue; only the worker uses it
   bool sleeping_ = false;
   std::atomic<bool> stopping_{false};
   AdaptiveSpin idle_spin_;

@@ -28,9 +28,10 @@ class SmLane {
   bool acquire(std::uint32_t width, Deadline deadline = Deadline::max());
   /// Gives the tokens back and wakes those whose turn it is. Without tokens: does nothing.
   void release();
-  /// Ends one kernel and begins the next: keeps the tokens while nobody has been first in line for `turn_ns`, or for
-  /// twice that when those who run longer can make room for it; otherwise release() and acquire(). A narrower kernel
-  /// keeps them too, as long as those it could spare would not be enough for the first in line. True when it kept them.
+  /// Ends one kernel and begins the next. Keeps the tokens while no request has been first in line for `turn_ns`, or
+  /// for twice that when lanes that have run longer can make room for it; otherwise release() and acquire(). A narrower
+  /// kernel keeps all tokens too, unless those it could spare would be enough for the first in line. True when it kept
+  /// them.
   /// Saves handovers where they gain nothing; with turn_ns = 0 the order is strictly first come, first served.
   bool renew(std::uint32_t width, std::uint64_t turn_ns = 0);
 
