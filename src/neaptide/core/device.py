@@ -1,7 +1,7 @@
 """What a device can do: memory, compute, bandwidth, and the cost of talking to it.
 
 The catalogue's peak figures are the vendors' data sheets'. `compute_efficiency`, `bandwidth_efficiency`,
-`kernel_seconds` and `host_seconds` say what an eager framework reaches of them; see docs/fidelity.md.
+`kernel_seconds` and `host_seconds` say how much of them an eager framework reaches; see docs/fidelity.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DeviceSpec:
     half_flops: float  # fp16 or bf16 matrix products
     bandwidth: float  # device memory, bytes
     link_bandwidth: float  # to the host, bytes, one direction
-    kernel_seconds: float = 3e-6  # shortest kernel
+    kernel_seconds: float = 3e-6  # duration of the shortest kernel
     host_seconds: float = 8e-6  # the framework's work per launch
     swap_seconds: float = 0.0  # the program's own work for moving one tensor out and back, where that was measured
     compute_efficiency: float = 0.7
@@ -74,7 +74,7 @@ CATALOGUE: Mapping[str, DeviceSpec] = MappingProxyType(
             _gpu("A100-40GB", 40, 108, 19.5, 312, 1555, 24),
             _gpu("A100-80GB", 80, 108, 19.5, 312, 2039, 24),
             _gpu("H100-80GB", 80, 132, 66.9, 989, 3350, 50),
-            DeviceSpec(  # the software GPU on two cores of a current server; a rough guide, measure rather
+            DeviceSpec(  # the software GPU on two cores of a current server; a rough guide: better measure
                 name="soft",
                 memory_bytes=8 * GIB,
                 sms=2,

@@ -21,7 +21,7 @@ class Registry(Generic[Made]):
         return iter(self.makers)
 
     def make(self, name: str) -> Made:
-        """A new one by its name; ValueError with the nearest names."""
+        """Make the thing that has this name; if none has, ValueError with the nearest names."""
         if name in self.makers:
             return self.makers[name]()
         near = difflib.get_close_matches(name, self.makers, n=3)

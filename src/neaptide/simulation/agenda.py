@@ -1,4 +1,4 @@
-"""What reaches the engine from outside, ordered by time, then by kind, then as it was given."""
+"""The events that reach the engine from outside, ordered by time, then by kind, then as they were given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDLE_WAKES = 100_000
 
 
 class Agenda:
-    """Budget changes, arrivals, requests, and the policy's wake-up, of which there is one at a time."""
+    """Budget changes, arrivals, requests, and at most one wake-up of the policy."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int, ev.Event]] = []
@@ -31,7 +31,7 @@ class Agenda:
         self._wake_ns = at_ns
 
     def something_happened(self) -> None:
-        """Take note of an event that did not come from here."""
+        """Note an event that did not come from the agenda."""
         self._idle_wakes = 0
 
     def drop_requests(self, unwanted: Callable[[str], bool]) -> None:

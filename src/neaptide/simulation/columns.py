@@ -19,7 +19,7 @@ LONGEST_OP_SECONDS = 1000.0
 
 @dataclass(frozen=True, eq=False)
 class PlanColumns:
-    """The arrays that a native plan points into; they must live as long as it."""
+    """The arrays that a native plan points into; they must live as long as the plan."""
 
     host_ns: Integers
     work_ns: Integers
@@ -38,7 +38,7 @@ class PlanColumns:
 
     @classmethod
     def of(cls, trace: Trace, device: DeviceSpec) -> PlanColumns:
-        """Read a trace. Rounding is that of the running sums, so that it does not add up over an iteration."""
+        """Read a trace. Running sums of times are rounded, so rounding errors do not add up over an iteration."""
         ops, persistent = trace.ops, trace.persistent_bytes
         if float(ops.seconds.max()) > LONGEST_OP_SECONDS:
             raise ValueError(
@@ -60,7 +60,7 @@ class PlanColumns:
             bandwidth=bandwidth,
             fill=fill,
             heavy=(~trace.light).astype(np.uint8),
-            last_forward=forward - 1 if forward < len(ops) else -1,  # otherwise the iteration ends with it
+            last_forward=forward - 1 if forward < len(ops) else -1,  # -1: the iteration ends with the forward pass
             persistent=persistent,
             asynchronous=trace.asynchronous,
         )
@@ -71,7 +71,7 @@ class PlanColumns:
 
     @property
     def ephemeral_bytes(self) -> int:
-        """At the iteration's peak."""
+        """The ephemeral bytes at the iteration's peak."""
         return int(self.still_peak[0])
 
     def native(self) -> library.Plan:
@@ -90,7 +90,7 @@ def _rounded(seconds: Floats) -> Integers:
 
 
 def _between(trace: Trace, persistent: int) -> Integers:
-    """The ephemeral bytes that outlive the op before; before the first op there are none."""
+    """For each op, the ephemeral bytes that live before it is launched; none before the first."""
     n, tensors = len(trace.ops), trace.tensors
     change = np.zeros(n + 1, dtype=np.int64)
     crosses = tensors.died > np.maximum(tensors.born, 0)  # held both before and while some op runs

@@ -1,10 +1,10 @@
 """How ops that run side by side on the device slow each other down.
 
 Each op has a demand: the share of compute, of bandwidth, of the SMs and of the link that it uses alone, and its time.
-Blocks on an SM are not interrupted, so an op waits for a turn of each neighbour: as long as the neighbour's op, but no
-longer than a wave of its blocks. That bounds its rate (1 is as fast as alone). Within the bounds, rates are max-min
-fair: all rise together; when a resource is used up, the ops that need it stop rising (progressive filling).
-`rates` is the reference of native/contention.cpp, equal to it bit for bit.
+Blocks on an SM are not interrupted, so an op waits for a turn of each neighbour. A turn lasts as long as the
+neighbour's op, but no longer than a wave of its blocks. These waits bound the op's rate (1 is as fast as alone). Within
+the bounds, rates are max-min fair: all rise together; when a resource is used up, the rates of the ops that need it
+stop rising (progressive filling). `rates` is the reference for native/contention.cpp, equal to it bit for bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine in virtual time (core.control.engine): an agenda of what comes from outside, and the native loop between.
+"""The engine in virtual time (core.control.engine): an agenda of outside events, and the native loop between them.
 
 Order of events at one nanosecond: ops that end (jobs in the order of submission), copies that end, budget changes,
 arrivals, requests, the policy's wake-up; only then memory is granted and hosts launch, the oldest iteration first.
@@ -111,7 +111,7 @@ class VirtualEngine:
         self._courses[job.name] = course
         self._by_number.append(course)
 
-    # --- core.engine.Engine
+    # --- core.control.engine.Engine
 
     @property
     def supplies(self) -> frozenset[Need]:
@@ -289,7 +289,7 @@ class VirtualEngine:
 
     def _bring_back(self) -> None:
         while self._evicted:
-            # Here needs are known exactly, so an iteration that goes on also ends, whoever returns beside it.
+            # The simulator knows needs exactly, so an iteration that goes on also ends, whichever job returns.
             evicted = [Evicted(course.job.name, _demand(course), beneficiary_safe=True) for course in self._evicted]
             admitted = [_demand(course) for course in self._present if course.admitted]
             chosen = choose_return(evicted, admitted, self._budgets[0])

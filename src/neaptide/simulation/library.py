@@ -37,7 +37,7 @@ class Plan(ctypes.Structure):
 
 
 class EventKind(IntEnum):
-    """What the native engine tells; see native/engine.h."""
+    """The events that the native engine reports; see native/engine.h."""
 
     NOTHING = 0
     PHASE_ENDED = 1

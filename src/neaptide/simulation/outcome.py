@@ -1,4 +1,4 @@
-"""What a simulated run was: its log, its memory over time and its costs."""
+"""The outcome of a simulated run: its log, its memory over time and its costs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from neaptide.core.traces.columns import Integers
 class MemorySeries:
     """A step function: `held_bytes[i]` from `at_ns[i]` on, nothing before the first.
 
-    Of a long run not every change is kept, but of changes that are close in time the first, the last, the lowest and
-    the highest: peaks are exact in height and in time.
+    A long run does not keep every change. Of changes that are close in time it keeps the first, the last, the lowest
+    and the highest, so peaks are exact in height and in time.
     """
 
     at_ns: Integers
@@ -39,4 +39,4 @@ class Outcome:
     end_ns: int
     op_events: int  # kernels simulated
     decisions: int
-    decision_seconds: float  # of the processor's time, in policy code
+    decision_seconds: float  # processor time spent in policy code

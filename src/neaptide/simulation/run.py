@@ -42,7 +42,7 @@ class Submission:
 
 
 class _Decisions:
-    """A policy's decisions, counted and timed. Every job that arrives first gets the cap, if there is one."""
+    """A policy's decisions, counted and timed. If `in_flight` is given, every job gets it as its cap on arrival."""
 
     def __init__(self, policy: Policy, in_flight: int | None) -> None:
         self._policy = policy
@@ -71,7 +71,7 @@ def simulate(
     until_ns: int | None = None,
     in_flight: int | None = None,
 ) -> Outcome:
-    """Run the jobs until all that end by themselves have ended, until nothing can happen any more, or until a time.
+    """Run the jobs until all that end by themselves have ended, until nothing can happen any more, or until `until_ns`.
 
     A job ends by itself after its iterations, or when its requests have been served. `budget_changes` are pairs of a
     time and the budget from then on. `in_flight` caps the kernels that a job launches ahead until the policy sets

@@ -1,7 +1,7 @@
 """When jobs and requests come: at random with a seed, at a fixed rate, or from a CSV file; and a 100-job trace.
 
 Nothing here knows a job's trace. A `JobWanted` names a model, a batch size and how long the job would take alone;
-whoever has the models turns that into a trace and a number of iterations.
+the caller, who has the models, turns that into a trace and a number of iterations.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ SALUS_WORKLOADS: tuple[tuple[str, int], ...] = (
     *(("superres", batch) for batch in (32, 64, 128)),
     *(("vae", batch) for batch in (64, 128, 256)),
 )
-# Three published averages choose the trace. The mean duration is the makespan over 100. The spread, a log-normal's, is
-# that with which the average job takes about 53.4 minutes when the shortest go first. Of some random orders that one is
-# taken in which first-come-first-served lets jobs queue for the published share of the makespan: long ones come early.
+# Three published averages determine the trace. The mean duration is the makespan divided by 100. The spread of the
+# log-normal distribution is chosen such that the average job takes about 53.4 minutes when the shortest job goes first.
+# Of several random orders the one is taken in which jobs queue for the published share of the makespan when they are
+# served first come, first served: long jobs come early.
 _SPREAD = 1.4
 _ORDERS = 64
 _QUEUE_SHARE = 167.6 / 303.4
@@ -39,7 +40,7 @@ _SHORTEST_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class JobWanted:
-    """A job to be submitted, before anyone has its trace."""
+    """A job to be submitted, before its trace is known."""
 
     model: str
     batch: int
@@ -48,7 +49,7 @@ class JobWanted:
 
 
 def poisson(per_second: float, seed: int, *, start_ns: int = 0) -> Iterator[int]:
-    """Times at random with this rate, without end."""
+    """The times of a Poisson process with this rate, without end."""
     _check_rate(per_second)
     chance = random.Random(seed)
     at = start_ns / 1e9
@@ -58,7 +59,7 @@ def poisson(per_second: float, seed: int, *, start_ns: int = 0) -> Iterator[int]
 
 
 def regular_requests(per_second: float, seconds: float, *, start_ns: int = 0) -> tuple[int, ...]:
-    """The times of requests that come at equal distances for so many seconds, the first at once."""
+    """The times of requests that come at equal distances for `seconds`, the first at `start_ns`."""
     _check_rate(per_second)
     return tuple(start_ns + round(i * 1e9 / per_second) for i in range(math.ceil(seconds * per_second)))
 
@@ -88,7 +89,7 @@ def salus_jobs(seed: int, count: int = 100) -> tuple[JobWanted, ...]:
 
 
 def _queue_share(arrivals_ns: Sequence[int], durations: Sequence[float]) -> float:
-    """How long jobs queue on average when each has the device to itself as it comes, as a share of the makespan."""
+    """How long jobs queue on average when they run one by one in order of arrival, as a share of the makespan."""
     free = queued = 0.0
     for arrives_ns, seconds in zip(arrivals_ns, durations, strict=True):
         starts = max(free, arrives_ns / 1e9)

@@ -10,7 +10,7 @@ from neaptide.core.control.view import JobView
 from neaptide.core.traces.profile import Profile
 
 _NEWEST = 0.5  # weight of the newest iteration in the average slowdown beside another job
-_MOST_SLOWER = 1.5  # a single iteration counts for at most this many times the average before it
+_MOST_SLOWER = 1.5  # a single iteration's slowdown counts as at most this many times the average so far
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Account:
 
     @property
     def state_on_device(self) -> JobState:
-        """Its state, or the one to which it returns when it is suspended."""
+        """The job's state; if it is suspended, the state to which it returns."""
         return self.before_suspension if self.state is JobState.SUSPENDED else self.state
 
     @property
@@ -68,14 +68,14 @@ class Account:
         self.since_ns = now_ns
 
     def slowed(self, other: str, factor: float) -> None:
-        """Average in an iteration that took `factor` times as long beside the other job. An outlier counts for less."""
+        """Update the average slowdown beside another job: an iteration took `factor` times as long as alone."""
         before = self.beside.get(other)
         if before is not None:
             factor = before + _NEWEST * (min(factor, _MOST_SLOWER * before) - before)
         self.beside[other] = factor
 
     def view(self, seen: Observation) -> JobView:
-        """The job as a policy sees it, with what the engine sees of it now."""
+        """The job as a policy sees it, with the engine's current observation."""
         shown, job = self.shown, self.job
         if shown is not None and shown.position_ns == seen.position_ns and shown.held_bytes == seen.held_bytes:
             return shown

@@ -1,4 +1,4 @@
-"""What a policy may ask for. The ledger checks each one; an engine carries out what the ledger lets pass.
+"""The actions that a policy may ask for. The ledger checks each action; an engine carries out those that pass.
 
 No action makes a job wait: a job that is not admitted stays queued, and a job that is not started stays ready.
 """
@@ -15,7 +15,7 @@ class Action(msgspec.Struct, frozen=True, tag_field="action"):
 class Admit(Action, frozen=True, tag="admit"):
     """Give a queued job the lease on its persistent bytes, in a lane if the policy uses lanes.
 
-    A job with a ceiling may never hold more, and fails when it needs more.
+    A job never holds more than its ceiling, and fails when it needs more.
     """
 
     job: str
@@ -58,7 +58,7 @@ class CapInFlight(Action, frozen=True, tag="cap_in_flight"):
 
 
 class Suspend(Action, frozen=True, tag="suspend"):
-    """Move the job's bytes to host memory; between iterations, or at the next op inside one."""
+    """Move the job's bytes to host memory: at once between iterations, at the next op inside one."""
 
     job: str
 
@@ -70,6 +70,6 @@ class Resume(Action, frozen=True, tag="resume"):
 
 
 class WakeAt(Action, frozen=True, tag="wake_at"):
-    """Ask the policy again at this time. It replaces an earlier request."""
+    """Ask the policy again at this time. A later WakeAt replaces an earlier one."""
 
     at_ns: int

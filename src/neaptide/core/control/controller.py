@@ -23,14 +23,14 @@ class Decided(msgspec.Struct, frozen=True, tag_field="log", tag="decided"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag_field="log", tag="refused"):
-    """An action that the ledger did not let pass."""
+    """An action that the ledger refused, and that was not carried out."""
 
     at_ns: int
     action: Action
     reason: str
 
 
-Entry = Event | Decided | Refused  # what a log says of a run
+Entry = Event | Decided | Refused  # what the log of a run contains
 
 
 class Handled(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ Decide = Callable[[View], Sequence[Action]]
 
 
 class Controller:
-    """Runs one policy on one engine. `decide` stands in for the policy's own method, to watch or complete it."""
+    """Runs one policy on one engine. `decide` replaces the policy's own method, to time it or to add actions."""
 
     def __init__(
         self,

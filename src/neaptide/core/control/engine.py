@@ -15,22 +15,22 @@ from neaptide.core.control.policy import Need
 class Observation(msgspec.Struct, frozen=True, array_like=True):
     """A job as the engine sees it now."""
 
-    position_ns: int  # of the device in the running iteration, on the time axis of its curve
+    position_ns: int  # how far the device is in the running iteration, on the time axis of the job's curve
     held_bytes: int
 
 
 class Engine(Protocol):
     """Carries actions out and reports what happens.
 
-    An engine never lets the jobs hold more than the budget together: an op whose memory is not to be had waits. Memory
+    An engine never lets the jobs hold more than the budget together: an op waits until its memory is granted. Memory
     is granted in the order in which the running iterations were started: an iteration gets what it asks for only if
-    every older one could still finish, given what the younger ones hold and the peak it has yet to come to. So the
-    oldest always can, and nothing waits for ever, whatever a policy does.
+    every older iteration could still reach its peak and finish. So the oldest iteration can always finish, and no
+    iteration waits for ever, whatever a policy does.
     """
 
     @property
     def supplies(self) -> frozenset[Need]:
-        """What policies may need here."""
+        """The needs of policies that this engine meets."""
 
     @property
     def now_ns(self) -> int:
@@ -40,7 +40,7 @@ class Engine(Protocol):
         """Wait for what happens next; None when nothing can happen any more."""
 
     def carry_out(self, action: Action) -> None:
-        """Do what the ledger has let pass."""
+        """Carry out an action that the ledger has accepted."""
 
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
-        """See these jobs, all at one moment. Changes nothing."""
+        """Observe these jobs, all at the same moment. Changes nothing."""

@@ -36,13 +36,13 @@ class PhaseEnded(Event, frozen=True, tag="phase_ended"):
 
 
 class IterationEnded(Event, frozen=True, tag="iteration_ended"):
-    """The device has passed the last op of the job's running iteration, or of several: those of a job that is alone."""
+    """The device has passed the last op of the job's running iteration; of a job that is alone, perhaps of several."""
 
     job: str
-    took_ns: int  # since it was started; of several, all together
+    took_ns: int  # since the iteration was started; for several iterations, all of them together
     arrivals_ns: tuple[int, ...] = ()  # of the requests that it served
     iterations: int = 1
-    work: float | None = None  # of how many iterations as they were measured; None: as many as there were
+    work: float | None = None  # how many measured iterations the work amounts to; None: `iterations`
 
 
 class JobStalled(Event, frozen=True, tag="job_stalled"):
@@ -52,9 +52,9 @@ class JobStalled(Event, frozen=True, tag="job_stalled"):
 
 
 class JobEvicted(Event, frozen=True, tag="job_evicted"):
-    """Every running iteration waited for memory, so the engine moved the youngest's bytes to the host.
+    """The engine moves the job's bytes to the host, because running iterations wait for memory (core.rules.eviction).
 
-    Or the job is `unresponsive`: its bytes stay and are taken off the budget, and policies do not see it.
+    The bytes of an `unresponsive` job stay on the device and are taken off the budget; policies do not see the job.
     """
 
     job: str
@@ -100,4 +100,4 @@ class BudgetChanged(Event, frozen=True, tag="budget_changed"):
 
 
 class Woken(Event, frozen=True, tag="woken"):
-    """The time at which the policy asked to be woken."""
+    """The time has come at which the policy asked to be woken."""

@@ -47,7 +47,7 @@ LEGAL: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
 
 
 class DisplayState(StrEnum):
-    """A job's state as people see it: that of the ledger, with what happens before a job arrives and beside it."""
+    """A job's state as people see it: the ledger's states, those before a job arrives, and why a job is suspended."""
 
     STARTING = "starting"  # its process runs and has not connected
     BUILDING = "building"  # its first iteration has not begun
@@ -81,7 +81,7 @@ _WORDS = {
 
 
 def display_state(known: JobState | DisplayState, *, evicted: bool = False, unresponsive: bool = False) -> DisplayState:
-    """How a job's state is shown: `known` is the ledger's, or what a job does before it arrives."""
+    """How a job's state is shown: `known` is the ledger's state, or a state from before the job arrived."""
     if unresponsive:
         return DisplayState.STOPPED
     return DisplayState.EVICTED if evicted else DisplayState(known.value)

@@ -46,7 +46,7 @@ class Ledger:
         return job in self._accounts
 
     def add(self, job: Job, overhead: LeaseOverhead | None = None) -> Account:
-        """Open an account for a job whose JobArrived comes next. A job that has ended may have had its name."""
+        """Open an account for a job whose JobArrived comes next. It may reuse the name of a job that has ended."""
         if job.name in self._present:
             raise ValueError(f"there is a job called {job.name} already; give this one another name")
         return self._open(job, lambda trace: Profile.of(trace, Leases.of(trace, overhead)))
@@ -198,7 +198,7 @@ class Ledger:
         return None if spare >= 0 else f"it would need {format_bytes(-spare)} more than the budget"
 
     def commit(self, action: act.Action, now_ns: int) -> None:
-        """Change the accounts as an action says that was not refused."""
+        """Change the accounts as an action says; it must not have been refused."""
         if isinstance(action, act.WakeAt):
             return
         account = self._accounts[action.job]  # type: ignore[attr-defined]
@@ -249,7 +249,7 @@ class Ledger:
         return [name for name, account in self._present.items() if not account.unresponsive]
 
     def view(self, event: ev.Event, seen: Mapping[str, Observation]) -> View:
-        """What a policy is asked when an event was applied; `seen` has the visible jobs. Changes nothing."""
+        """The policy's view after an event was applied; `seen` has the visible jobs. Changes nothing."""
         jobs = tuple(self._present[name].view(observation) for name, observation in seen.items())
         return View(
             now_ns=event.at_ns,

@@ -27,7 +27,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class LogFormatError(ValueError):
-    """The log was written by another version; one clear line."""
+    """The log was written by another version. The message is one line."""
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: JobKind
     iterations: int | None  # None: until it is stopped
-    solo_ns: int  # one iteration of the job as it is, alone on the device
+    solo_ns: int  # one iteration without a plan, alone on the device
     batch: int
     persistent_bytes: int
     peak_bytes: int
@@ -53,12 +53,12 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="ru
     seed: int
     device: str
     budget_bytes: int
-    end_ns: int  # 0 in a daemon's: it lasts as long as there are lines
+    end_ns: int  # 0 in a daemon's log: its run ends with the last line
     jobs: tuple[JobFacts, ...]
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="job"):
-    """A job that came to a daemon; its JobArrived comes after this."""
+    """A job that joined a daemon; its JobArrived follows this line."""
 
     at_ns: int
     facts: JobFacts
@@ -69,7 +69,7 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="jo
 
 
 class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):
-    """The bytes that each job holds from this time on; "" stands for processes that are not with the daemon."""
+    """The bytes that each job holds from this time on; "" stands for processes that are not jobs of the daemon."""
 
     at_ns: int
     held_bytes: Mapping[str, int]
@@ -83,7 +83,7 @@ Line = Header | Joined | HeldMemory | Handled | Entry
 
 
 def facts_of_job(job: Job, profile: Profile) -> JobFacts:
-    """The facts of one job as it is."""
+    """The facts of one job without a plan."""
     return JobFacts(
         name=job.name,
         kind=job.kind,
@@ -117,7 +117,7 @@ def encode_line(line: Line) -> bytes:
 
 
 def decode_line(line: bytes) -> Line:
-    """What a line says; ValueError, LookupError, AttributeError or TypeError when it is none of a log."""
+    """What a line says; ValueError, LookupError, AttributeError or TypeError when it is no line of a log."""
     said: dict[str, Any] = msgspec.json.decode(line)
     if "event" in said:
         return _event(said)

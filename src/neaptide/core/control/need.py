@@ -6,11 +6,11 @@ from enum import Enum
 
 
 class Need(Enum):
-    """What a policy reads that not every engine or job can supply."""
+    """Something that a policy relies on and that not every engine or job can supply."""
 
     CURVE = "curve"  # a job's memory over its iteration
     PROGRESS = "progress"  # where the device is in a running iteration
-    ITERATION_TIME = "iteration time"  # alone
+    ITERATION_TIME = "iteration time"  # how long an iteration takes alone
     REMAINING = "remaining iterations"
     DEADLINE = "deadline"  # of inference requests
     PHASES = "phases"  # an event when the forward pass ends

@@ -20,7 +20,7 @@ class Policy(ABC):
 
     name: ClassVar[str]
     needs: ClassVar[frozenset[Need]] = frozenset()
-    # Gives out more memory than there is and leaves it to the device to page; the ledger then only counts.
+    # Whether jobs may be admitted that need more than the budget together: the ledger allows it, and the device pages.
     oversubscribes: ClassVar[bool] = False
 
     @abstractmethod

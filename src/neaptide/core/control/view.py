@@ -22,24 +22,24 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     arrived_ns: int
     plans: tuple[Profile, ...]
-    plan: int  # index of the one in use
+    plan: int  # index of the plan in use
     lane: int | None
-    lane_since_ns: int = 0  # when it came into its lane, or back to it from host memory
+    lane_since_ns: int = 0  # when the job entered its lane, or returned to it from host memory
     iterations_done: int
     iterations_left: int | None  # None: the job did not say
-    since_ns: int  # when it came into its state
-    position_ns: int  # of the device in the running iteration, on the time axis of the plan's curve
+    since_ns: int  # when the job entered its state
+    position_ns: int  # how far the device is in the running iteration, on the time axis of the plan's curve
     started_ns: int  # when the running or else the last iteration was started; 0 before the first
-    service_ns: int  # the device time that its iterations had so far, counted as if alone
-    share_ns: int = 0  # its service for fair shares: whoever comes starts level with the least served that wants to run
+    service_ns: int  # device time of its iterations so far, counted as if each had run alone
+    share_ns: int = 0  # service for fair shares: a new job starts level with the least served job that wants to run
     busy_ns: int = 0  # how long its iterations took so far, all together
     recent_ns: int  # how long its last iteration took; 0 before the first
-    beside: Mapping[str, float]  # how many times as long iterations took beside each other job, of late
+    beside: Mapping[str, float]  # recent slowdown beside each other job; 1: as fast as alone
     held_bytes: int
     stalled: bool  # waits for memory inside an iteration
-    evicted: bool = False  # suspended by the engine, which also brings it back
+    evicted: bool = False  # suspended by the engine, which also restores it
     gate_open: bool
-    in_flight: int | None  # the cap
+    in_flight: int | None  # the cap that the policy set; see CapInFlight
     requests: tuple[int, ...]  # arrival times of the samples that wait, oldest first
     serving: tuple[int, ...] = ()  # arrival times of the samples that the running iteration serves
     deadline_ns: int | None  # an inference job's SLO from arrival to answer
@@ -55,14 +55,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wants_to_run(self) -> bool:
-        """Ready, and with work: an inference job has some only while samples wait."""
-        if self.state is not JobState.READY or self.iterations_left == 0:  # after its last one it ends
+        """Whether the job is ready and has work; an inference job has work only while samples wait."""
+        if self.state is not JobState.READY or self.iterations_left == 0:  # a job ends after its last iteration
             return False
         return self.kind is JobKind.TRAINING or bool(self.requests)
 
     @property
     def finishing(self) -> bool:
-        """It has done all its iterations and ends now, unless it does more than it said."""
+        """Whether the job has done all the iterations that it announced, and so should end now."""
         return self.state is JobState.READY and self.iterations_left == 0
 
     @property
@@ -103,5 +103,5 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def persistent_bytes(self) -> int:
-        """Leased for what outlives iterations."""
+        """Bytes leased to the admitted jobs for what outlives their iterations."""
         return sum(job.profile.persistent_bytes for job in self.jobs if job.admitted)

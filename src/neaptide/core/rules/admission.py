@@ -16,11 +16,11 @@ class Demand(Protocol):
 
     @property
     def persistent_bytes(self) -> int:
-        """Between iterations."""
+        """Bytes held between iterations."""
 
     @property
     def ephemeral_bytes(self) -> int:
-        """On top of the persistent bytes, at the peak of an iteration."""
+        """Bytes held on top of the persistent ones at the peak of an iteration."""
 
 
 def spare_bytes(admitted: Iterable[Demand], budget_bytes: int) -> int:

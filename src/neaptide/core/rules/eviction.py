@@ -1,8 +1,8 @@
 """Which job is moved to host memory when memory is short, and when it returns.
 
 The memory grant keeps iterations from waiting for each other, as long as every iteration holds at most what was
-expected. When an expectation fails, the budget falls, or a gate stays closed, everybody may wait for memory. Then the
-engine moves one job at a time to host memory until the others can go on. Both engines ask here which one.
+expected. When an expectation fails, the budget falls, or a gate stays closed, all jobs may wait for memory. Then the
+engine moves one job at a time to host memory until the others can go on. Both engines choose the job by this rule.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def choose_beneficiary(holders: Iterable[Holder]) -> Holder | None:
 
 
 def choose_victim(holders: Sequence[Holder], beneficiary: str) -> Holder | None:
-    """The job to move to host memory for the beneficiary; None when nobody is left to move.
+    """The job to move to host memory for the beneficiary; None when no job can be moved.
 
-    First iterations that a gate holds back, since they do not go on anyway, then other iterations, and of each kind the
-    youngest: it has the least to lose. Then jobs between iterations, and of these the one that holds the most, so that
-    few jobs move; of equals, the last in `holders`. Iterations go before jobs between iterations because an iteration
-    that goes on waiting would take the freed memory again.
+    Iterations that a gate holds back are chosen first, since they do not go on anyway, then other iterations; of each
+    kind the youngest, which has the least to lose. Jobs between iterations come last; of these the one that holds the
+    most, so that few jobs move, and of equals the last in `holders`. Iterations go before jobs between iterations
+    because an iteration that goes on waiting would take the freed memory again.
     """
     movable = [each for each in holders if each.can_move and each.held_bytes > 0 and each.job != beneficiary]
     for some in (
@@ -56,7 +56,7 @@ class Evicted:
     job: str
     demand: Demand
     # The iteration for which it was moved has ended, has left the device, or cannot need more than is expected of it.
-    # Where needs are only expected, the job would take the memory again that turned out to be missing.
+    # Otherwise the returning job could take the very memory that this iteration turned out to lack.
     beneficiary_safe: bool
 
 

@@ -19,7 +19,7 @@ _DTYPE_OF = {"Integers": np.int64, "Floats": np.float64, "Flags": np.bool_, "Cod
 
 
 class Table(Protocol):
-    """A dataclass whose fields are columns; its length is their common one."""
+    """A dataclass whose fields are columns of equal length."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -94,7 +94,7 @@ def _holds(column: object, annotation: str) -> bool:
 
 
 def table_problem(table: Table) -> str:
-    """What is wrong with the types and the sizes of a table's columns, or nothing."""
+    """What is wrong with the types and the sizes of a table's columns; empty when nothing is."""
     columns = {field.name: getattr(table, field.name) for field in fields(table)}
     for field in fields(table):
         if not _holds(columns[field.name], str(field.type)):

@@ -51,7 +51,7 @@ class MemoryCurve:
 
     @classmethod
     def of_steps(cls, durations_ns: npt.ArrayLike, levels: npt.ArrayLike) -> MemoryCurve:
-        """A curve that starts at zero from the length and the bytes of each step; a step lasts at least 1 ns."""
+        """A curve that starts at time zero, from the length and level of each step; a step lasts at least 1 ns."""
         durations = np.maximum(_whole(durations_ns), 1)
         return cls(np.concatenate(([0], np.cumsum(durations))), _whole(levels))
 
@@ -131,13 +131,13 @@ class MemoryCurve:
         return MemoryCurve._trusted(edges, self.bytes[keep])
 
     def grown_to(self, peak: int) -> MemoryCurve:
-        """The curve with every level larger by one factor, so that this is the highest."""
+        """The curve with every level multiplied by one factor, so that `peak` is the highest."""
         return MemoryCurve._trusted(self.edges_ns, grown_levels(self.bytes, peak))
 
     def coarsen(self, steps: int) -> MemoryCurve:
         """At most `steps` steps, nowhere below this curve, with the same peak, and little area added.
 
-        Neighbours are joined under their maximum, in rounds, those first whose joining adds the least area.
+        Neighbouring steps are joined at the higher of their levels, in rounds, cheapest first.
         """
         if steps < 1:
             raise ValueError(f"a curve needs at least one step, not {steps}")
@@ -158,10 +158,11 @@ class MemoryCurve:
     def earliest_fit(self, base: MemoryCurve | None, budget: int, not_before_ns: int = 0) -> int | None:
         """The smallest delay, from `not_before_ns` on, with `base + self.shift(delay)` nowhere above `budget`.
 
-        None if no delay does. While step i of the base and step j of this curve exceed the budget together, every delay
-        that lets them meet is forbidden: an open interval, and so for a run of such steps j. The answer is the first
-        delay that no interval covers. For a curve with one rise and one fall, the runs around its peak, one per i, give
-        nearly all intervals and cost a binary search each; only steps of the base that reach further are read whole.
+        None if there is no such delay. If step i of the base and step j of this curve exceed the budget together, every
+        delay at which they overlap is forbidden. Those delays are an open interval, and a run of such steps j forbids
+        one interval as well. The answer is the first delay that no interval covers. For a curve with one rise and one
+        fall, the runs around its peak, one per i, give nearly all intervals and cost a binary search each. All runs
+        are searched only for steps of the base that could forbid a later delay.
         """
         levels, peak_step = self.bytes, int(self.bytes.argmax())
         if levels[peak_step] > budget:
@@ -189,7 +190,7 @@ class MemoryCurve:
 
 
 def _whole(numbers: npt.ArrayLike) -> Integers:
-    """A copy as integers; a fraction of a byte or of a nanosecond is a mistake upstream."""
+    """A copy as integers; a fraction of a byte or of a nanosecond is an error of the caller."""
     given: npt.NDArray[np.generic] = np.asarray(numbers)
     if given.dtype.kind not in "iu" and given.size:
         raise ValueError(f"a curve is made of whole bytes and nanoseconds, not {given.dtype}")
@@ -223,7 +224,7 @@ def _cheapest_disjoint(cost: npt.NDArray[np.float64], most: int) -> Integers:
 
 
 def grown_levels(levels: Integers, peak: int) -> Integers:
-    """The levels, larger by one factor so that `peak` is the highest, rounded up; levels of zero all become `peak`."""
+    """The levels times one factor, rounded up, so that `peak` is the highest; if all are zero, all become `peak`."""
     highest = int(levels.max(initial=0))
     if highest == 0:
         return np.full_like(levels, peak)
@@ -238,7 +239,7 @@ def total(curves: Sequence[MemoryCurve]) -> MemoryCurve:
 
 
 def total_remaining(curves: Sequence[MemoryCurve], times_ns: Sequence[int]) -> MemoryCurve | None:
-    """The sum of what remains of each curve from its own time on, with that time as zero; None when nothing does."""
+    """The sum of what remains of each curve from its own time on, which becomes zero; None when nothing remains."""
     edges, levels = [], []
     for curve, time_ns in zip(curves, times_ns, strict=True):
         first = curve.step_at(time_ns)
@@ -257,7 +258,7 @@ _ZERO = np.zeros(1, dtype=np.int64)
 
 def _summed(edges: Sequence[Integers], levels: Sequence[Integers]) -> MemoryCurve:
     times = np.concatenate(edges)
-    # Each curve ends at zero, so the differences are right where one follows another, too.
+    # Each curve ends at zero, so the differences are also right where the next curve begins.
     after = np.concatenate([part for each in levels for part in (each, _ZERO)])
     changes = after.copy()
     changes[1:] -= after[:-1]

@@ -16,7 +16,7 @@ from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.curve import grown_levels
 from neaptide.core.traces.trace import Trace
 
-# A process whose gaps are a larger share of its peak holds memory that it does not need: nobody reserves that for it.
+# Gaps beyond this share of the peak are memory that a process does not need, so nothing is reserved for them.
 _MOST_OVERHEAD = 0.25
 
 
@@ -59,7 +59,7 @@ class Leases:
         """The highest level from each kernel of the iteration on to its end, or from each op on."""
         highest: Integers = np.maximum.accumulate(self.levels[::-1])[::-1]
         if op_of_kernel is not None and op_of_kernel.size:
-            # A kernel that was taken for one of a later op must not make the ops before it look done.
+            # A kernel may have been assigned to a later op by mistake; the ops before it are still to come.
             highest = highest[np.minimum.accumulate(op_of_kernel[::-1])[::-1]]
         return highest
 

@@ -34,7 +34,7 @@ class Profile:
 
     @classmethod
     def of(cls, trace: Trace, leases: Leases | None = None) -> Profile:
-        """Read a trace. Its memory is what the job leases; without leases, what it needs, launched ahead as usual."""
+        """Read a trace. Memory is what the job leases; without `leases`, what it needs, launched ahead as usual."""
         leases = leases or Leases.of(trace)
         rest_bytes = leases.at_rest_bytes
         edges_ns = np.concatenate(([0], trace.ends_ns))
@@ -65,7 +65,7 @@ class Profile:
 
     @property
     def rest_utilisation(self) -> float:
-        """As `utilisation`, of what comes after the forward pass."""
+        """The utilisation of the part after the forward pass."""
         rest_ns = self.solo_ns - self.forward_ns
         if self.forward_utilisation is None or rest_ns <= 0:
             return self.utilisation
@@ -86,5 +86,5 @@ class Profile:
         return self.persistent_bytes + self.ephemeral_bytes
 
     def remaining_peak(self, position_ns: int) -> int:
-        """The most ephemeral bytes that the iteration may hold from this position on; at its end none."""
+        """The most ephemeral bytes that the iteration may hold from this position on; 0 at its end."""
         return self.curve.remaining_peak(position_ns)

@@ -63,7 +63,7 @@ class Tensors:
     """The storages an iteration touches, a column per fact; views of one storage are one tensor.
 
     A tensor is held while ops `born` to `died` run, both included: -1 is before the first op, and the number of ops is
-    after the last. `born == -1` came from before the iteration, `died == len(ops)` outlives it.
+    after the last. A tensor with `born == -1` is older than the iteration; one with `died == len(ops)` outlives it.
     """
 
     bytes: Integers
@@ -80,7 +80,7 @@ class Tensors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uses:
-    """When the tensors of a trace are used; -1 where they are not."""
+    """When each tensor of a trace is used, as the index of an op; -1 when it is not."""
 
     producer: Integers  # the first op that writes it
     last_forward: Integers
@@ -96,7 +96,7 @@ class Trace:
     name: str
     device: str
     batch: int  # samples per iteration; 0 when unknown
-    estimated: bool  # nobody ran it: its seconds are a cost model's
+    estimated: bool  # the iteration was not run: its seconds come from a cost model
     asynchronous: bool  # the host launches ahead of the device; on a plain CPU it does not
     variation: str  # how the captured iterations differed, one sentence; empty when they were alike
     ops: Ops
@@ -162,7 +162,7 @@ class Trace:
 
     @cached_property
     def end_seconds(self) -> Floats:
-        """When each op ends, alone on the device: the launches before it have passed, and the op before it is done."""
+        """When each op ends, alone on the device. An op begins when it is launched and the op before it has ended."""
         if not self.asynchronous:
             return frozen(np.cumsum(self.ops.host_seconds + self.ops.seconds))
         work = np.cumsum(self.ops.seconds)
@@ -184,7 +184,7 @@ class Trace:
     def forward_end(self) -> int:
         """How many ops the iteration runs up to the end of its forward pass; 0 when it has none.
 
-        The forward pass ends with its last op before the backward pass: the next batch may be copied after the step.
+        Forward ops after the backward pass has begun do not count: after the step the next batch may be copied.
         An inference iteration is all forward pass.
         """
         phase = self.ops.phase
@@ -221,7 +221,7 @@ class Trace:
 
     @property
     def ephemeral_bytes(self) -> int:
-        """Bytes above the persistent ones that the iteration needs at its highest."""
+        """Bytes above the persistent ones that the iteration needs at its peak."""
         return self.peak_bytes - self.persistent_bytes
 
     @property

@@ -2,7 +2,7 @@
 
     magic, version (u32), header length (u64), CRC-32 of all that follows (u32), header (msgpack), columns (zlib)
 
-All numbers are little-endian. Nothing in it is code, so a trace from a stranger can be read.
+All numbers are little-endian. A trace contains no code, so reading a trace from a stranger executes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Array(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class _Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How one column is laid out: its arrays in the body, and the words if it is of strings."""
+    """How one column is laid out: its arrays in the body, and the words of a column of strings."""
 
     arrays: list[_Array]
     words: list[str] | None = None
@@ -53,7 +53,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode(trace: Trace) -> bytes:
-    """The trace as bytes; ValueError if it is not consistent, for then it could not be read back."""
+    """The trace as bytes; ValueError if it is not consistent, because it could not be read back."""
     trace.check()
     body: list[bytes] = []
     header = _Header(
@@ -130,7 +130,7 @@ def _encode_array(array: npt.NDArray[Any], body: list[bytes]) -> _Array:
 
 
 def _decompress(data: bytes, header: _Header) -> bytes:
-    """The body, and never more of it than the header declares."""
+    """The body; decompresses no more than the header declares."""
     columns = [*header.ops.values(), *header.tensors.values()]
     declared = sum(array.size * 8 for column in columns for array in column.arrays)
     stream = zlib.decompressobj()

@@ -1,4 +1,4 @@
-"""Makes this process a job of the daemon: by `neaptide.attach` in a program, or by itself under `neaptide run`.
+"""Makes this process a job of the daemon: the program calls `neaptide.attach`, or `neaptide run` has it attached.
 
 NEAPTIDE_DEVICE is the device, NEAPTIDE_SOCKET the socket of its daemon, beside which is the board, and NEAPTIDE_JOB the
 job's name. NEAPTIDE_KIND (training or inference), _ITERATIONS, _PRIORITY and _DEADLINE (seconds for one batch) stand
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from neaptide.live.job.client import Client
 
 _NAME_BYTES = 63
-_attached: list[Client] = []  # one, where this process is a job
+_attached: list[Client] = []  # one client when this process is a job, else none
 
 
 def attach(
@@ -34,8 +34,8 @@ def attach(
 ) -> None:
     """Let this process share the device under the daemon, from its first operation on the device on.
 
-    Call it before the device is used. `kind` is `training` or `inference`; of an inference job every call of its model
-    is a request, and `deadline_seconds` is the time in which it should be served. Under `neaptide run` the process is
+    Call it before the device is used. `kind` is `training` or `inference`; every call of an inference job's model is a
+    request, and `deadline_seconds` is the time in which a request should be served. Under `neaptide run` the process is
     attached already, and these arguments replace what the daemon is told of the job.
     """
     try:
@@ -112,7 +112,7 @@ def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadl
 
 
 def _note_failures(client: Client) -> None:
-    """Have the daemon told of the error that ends the program; what Python prints does not change."""
+    """Report the error that ends the program to the daemon; what Python prints does not change."""
     before = sys.excepthook
 
     def note(kind: type[BaseException], error: BaseException, traceback: Any) -> None:

@@ -1,4 +1,4 @@
-"""A job's side of the protocol: joins the daemon, is measured, then has every iteration wait for its permit.
+"""A job's side of the protocol: it joins the daemon, is measured, and then waits for a permit before each iteration.
 
 The first launch of the process waits until the daemon gives it its turn; then its first iterations are measured; from
 then on each iteration is armed when it begins, and its end is reported when the device has passed it. When the daemon
@@ -42,7 +42,7 @@ from neaptide.live.protocol.messages import (
 )
 
 _REASON_LETTERS = 4096
-_LAST_MEASURED = 4  # measured iterations that run as later ones do
+_LAST_MEASURED = 4  # measured iterations that run as later ones do: the last ones
 _FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
 # The device writes an iteration's duration over this value, which msgpack encodes in the last eight bytes.
 _DURATION_NS = 2**62
@@ -50,7 +50,7 @@ _DURATION_NS = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """What a job says of itself."""
+    """What a job tells the daemon about itself."""
 
     name: str
     kind: JobKind = JobKind.TRAINING
@@ -78,14 +78,14 @@ class Client:
         self._overhead = LeaseOverhead()
         self._gaps_at_rest: deque[int] = deque(maxlen=_LAST_MEASURED)  # bytes leased and not needed at iteration starts
         self._measured_iterations = 0
-        self._growth: Growth | None = None  # from when it was measured
+        self._growth: Growth | None = None  # None until the job has been measured
         self._sizes = Sizes()
         self._turn = False  # the daemon waits for the trace
-        self._serves = False  # the trace is of a program that had not trained
+        self._serves = False  # the trace was made before the program first trained
         self._greeted = False
         self._failure: str | None = None
         self._holds = False  # the first launch waits
-        self._sending = threading.Lock()  # the trace and the turn, whichever comes last, lead to one Profiled
+        self._sending = threading.Lock()  # one Profiled is sent, when both the trace and the turn are there
 
     def hold(self) -> None:
         """Make the first launch wait for the daemon."""
@@ -97,7 +97,7 @@ class Client:
         self._failure = reason
 
     def leave(self) -> None:
-        """Stop measuring, and have the daemon told of the end when the device has done what was launched."""
+        """Stop measuring, and report the job's end to the daemon once the device has done what was launched."""
         if self._measurer is not None:
             self._measurer.stop()
         self._release()
@@ -159,7 +159,7 @@ class Client:
         self._overhead = LeaseOverhead(
             peak_bytes=max(memory.held_peak_bytes - memory.needed_peak_bytes, 0),
             most_bytes=memory.spare_peak_bytes,
-            # The device may not have passed the iteration before, and holds more then: the least is true.
+            # A device that has not yet passed the previous iteration holds more, so the smallest gap is the true one.
             at_rest_bytes=max(min(self._gaps_at_rest), 0),
         )
         self._growth = Growth(Leases.of(trace, self._overhead), measured.op_of_kernel, trace.peak_bytes)
@@ -220,16 +220,16 @@ class Client:
         return Profiled(trace, self._measured_iterations, astuple(self._overhead))
 
     def _send_growth(self) -> None:
-        """Tell the daemon, which has only the trace."""
+        """Tell the daemon of the grown peak, which is not in the trace."""
         if self._growth is not None and self._growth.grown:
             self._send(Grew(self._growth.leases.peak_bytes))
 
     def _send(self, message: Message) -> None:
-        """Send now, if there is a daemon. A small message that it has no room for ends the connection."""
+        """Send now, if there is a daemon. If its socket has no room for a small message, the connection ends."""
         self._agent.send(frame(message))
 
     def _release(self) -> None:
-        """Open the gate once: later it is closed only while the job's memory is on the host, and must stay so."""
+        """Release held launches, once: later ones are held only while the job's memory is on the host, and must be."""
         if self._holds:
             self._holds = False
             self._agent.release_launches()

@@ -1,7 +1,7 @@
 """Carries a client's messages: one thread that connects to the daemon, receives, and connects again when it is gone.
 
-What the client sends goes through the device, which reports when it has passed something; a second thread of the
-interpreter would cost a training loop half a millisecond for every message.
+The client sends through the device agent, which can also send a message once the device has passed what was launched
+before it. A second Python thread for that would cost a training loop half a millisecond for every message.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Connection:
             self._leaving.wait(_RETRY_SECONDS)
 
     def _connect(self) -> bool:
-        """Whether there is a daemon, which has been sent Hello."""
+        """Connect to the daemon and send Hello; False when there is no daemon."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             line.settimeout(_CONNECT_SECONDS)

@@ -20,7 +20,8 @@ _RECORDED = 1
 _TIMED = 2  # pairs of iterations
 _RECORDING = SETTLING + _RECORDED + CLOSING
 _ITERATIONS = _RECORDING + 2 * _TIMED
-# A program that calls its model with gradients on is taken for a training one, whose first step is still to come.
+# A program that calls its model with gradients on is expected to train. After this many calls without an optimizer's
+# step it is measured as it is.
 _CALLS_BEFORE_A_STEP = 32
 _RESTARTS = 3
 

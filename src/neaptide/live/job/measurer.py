@@ -23,7 +23,7 @@ class Measurer(Protocol):
     """Is told of every iteration that begins, until it has a trace. Called on the program's own thread."""
 
     def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:
-        """An iteration begins; what was measured, once it is complete. `name` gives the trace's name then."""
+        """An iteration begins. Returns the measurement once it is complete; `name` then gives the trace's name."""
 
     def change(self) -> None:
         """An optimizer has made its first step: everything before was one iteration; measure those after it."""

@@ -41,12 +41,12 @@ class Growth:
 
     @property
     def levels(self) -> list[int]:
-        """The most leases from each kernel of an iteration on to its end."""
+        """The highest lease from each kernel of an iteration on to its end."""
         levels: list[int] = self.leases.to_come(self._op_of_kernel).tolist()
         return levels
 
     def grows_to(self, peak_bytes: int) -> bool:
-        """Take note of what an iteration needed; whether the expected leases change."""
+        """Note the peak of an iteration; True when the expected leases grow."""
         if peak_bytes <= (1 + _SAME) * self.peak_bytes:
             return False
         rest_bytes = self.leases.at_rest_bytes

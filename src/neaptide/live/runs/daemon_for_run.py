@@ -52,7 +52,7 @@ def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
 
 @contextmanager
 def daemon_for_command(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
-    """The running daemon, or a new one that other jobs can join; the new one ends with the command unless they did."""
+    """The running daemon, or a new one that other jobs can join; a new one ends with the command if no job is left."""
     if wanted.private:
         with daemon_for_file(wanted) as paths:
             yield paths

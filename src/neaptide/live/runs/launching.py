@@ -1,4 +1,4 @@
-"""A job's process: its command, and the environment in which the client attaches to it by itself."""
+"""A job's process: its command, and the environment that makes it attach to the daemon by itself."""
 
 from __future__ import annotations
 

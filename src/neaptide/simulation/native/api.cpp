@@ -60,7 +60,7 @@ int64_t neaptide_op_events(const Engine* engine) { return engine->op_events(); }
 int64_t neaptide_peak(const Engine* engine) { return engine->peak(); }
 int64_t neaptide_over(const Engine* engine) { return engine->over(); }
 
-// The series of a job, or of all together for -1. Complete only after its length was asked for.
+// The series of a job; job -1 stands for all jobs together. neaptide_series_length completes a series: call it first.
 int64_t neaptide_series_length(Engine* engine, int job) {
   engine->series(job).close();
   return static_cast<int64_t>(engine->series(job).size());

@@ -8,8 +8,8 @@ namespace {
 constexpr int kResources = 4;
 constexpr int kFill = 2;
 
-// Progressive filling: all rates rise together; an op stops at the most it can reach, or when a resource it needs is
-// used up. Minus that most stands in the place of a rate that still rises.
+// Progressive filling: all rates rise together; the rate of an op stops at its upper bound, or when a resource that the
+// op needs is used up. While a rate rises, its entry in `rates` is the negative of its upper bound.
 void fill_up(const Demand* demands, size_t count, const Contention& contention, double* rates) {
   double used[kResources] = {0, 0, 0, 0};
   double reached = 0;

@@ -8,7 +8,7 @@
 namespace neaptide {
 namespace {
 
-constexpr int64_t kLongest = kNever / kOne;  // work that can be counted, in ns: some 36 minutes
+constexpr int64_t kLongest = kNever / kOne;  // the most work that can be counted, in ns: about 36 minutes
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Event Engine::advance(int64_t limit_ns) {
       stuck_told_ = true;
       return Event{now_, 0, 0, kStuck, -1};
     }
-    // What the caller has for this time goes before grants and launches.
+    // The caller's own events at this time come before grants and launches.
     const bool before = next.kind != Kind::kGrant && next.kind != Kind::kLaunch;
     if (next.at_ns > limit_ns || (next.at_ns == limit_ns && !before)) break;
     now_ = next.at_ns;
@@ -83,7 +83,7 @@ void Engine::update_rates() {
   for (size_t i = 0; i < count; ++i) {
     Job& job = jobs_[on_device_[i]];
     const auto rate = std::max<int64_t>(1, static_cast<int64_t>(rates_[i] * kOne + 0.5));
-    if (rate == job.rate) continue;  // nothing changes for it
+    if (rate == job.rate) continue;  // the op ends when it would have ended anyway
     job.left -= job.rate * (now_ - job.since_ns);
     job.since_ns = now_;
     job.rate = rate;

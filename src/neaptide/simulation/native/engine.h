@@ -1,8 +1,8 @@
 // The engine in virtual time: hosts launch, the device runs ops side by side, memory is granted, copies move bytes.
 //
-// Order: what happens at one nanosecond is handled by kind (an op ends, a copy ends, then whatever the caller has for
-// that time, then waiting jobs are granted memory, then hosts launch). Within a kind, ops follow the order in which jobs
-// were submitted, grants and launches the age of iterations, and copies the order of requests.
+// Order: what happens at one nanosecond is handled by kind (an op ends, a copy ends, then the caller's own events, then
+// waiting jobs are granted memory, then hosts launch). Within a kind, ops follow the order in which jobs were
+// submitted, grants and launches the age of iterations, and copies the order of requests.
 //
 // Times are whole. Work is counted in 2^-22 ns and rates in 2^-22, so that sums are exact whatever the number of steps;
 // an op ends at the first whole nanosecond at which its work is done.
@@ -136,16 +136,16 @@ class Engine {
   Setting setting_;
   int64_t now_ = 0;
   std::vector<Job> jobs_;
-  std::vector<int64_t> launch_at_, finish_at_;  // of each job, or kNever; apart, because they are read at every step
+  std::vector<int64_t> launch_at_, finish_at_;  // of each job, or kNever; not in Job: every step reads them all
   std::vector<int> running_;                    // inside an iteration and not away, oldest first
   std::vector<int> on_device_;                  // with an op that runs, in the order of submission
-  std::vector<int> entering_;                   // wait for the bytes with which they come in, in order
+  std::vector<int> entering_;                   // waiting for the bytes with which they come in, in order
   std::deque<Copy> out_, in_;                   // the first of each is being copied
   std::deque<Event> told_;
   int waiting_ = 0;  // iterations that wait for memory
   bool rates_old_ = false;
   bool grant_due_ = false;
-  bool stuck_told_ = false;        // and nothing was handled since
+  bool stuck_told_ = false;        // kStuck was told, and nothing was handled since
   int64_t total_ = 0;              // held by all
   int64_t running_ephemeral_ = 0;  // held by iterations that run
   int64_t peak_ = 0, over_ = 0;

@@ -20,7 +20,7 @@ enum class Place {
   kAway,      // its bytes are in host memory
 };
 
-// The largest level between the op that runs and the last one launched, as both move on.
+// A sliding maximum: the highest level of the ops from the one that runs to the last one launched.
 class Window {
  public:
   void clear() { ops_.clear(), first_ = 0; }
@@ -68,7 +68,7 @@ struct Job {
   bool waits_for_memory = false;
   bool stall_told = false;  // once per iteration
   bool held_by_gate = false;
-  bool tail_done = false;  // its last op ended while it was on its way out
+  bool tail_done = false;  // the iteration's last op ended while the job was leaving
   Window window;
 
   bool on_device = false;

@@ -1,11 +1,11 @@
 // Memory: grants, waiting, and eviction. memory_grant.h has the rule and says why no iteration waits for ever.
 //
 // An iteration returns its ephemeral bytes and keeps the persistent ones. A job that comes in waits in entering_, which
-// reserves its persistent bytes. It rejoins running_ as the youngest when it comes back inside an iteration.
+// reserves its persistent bytes. A job that returns inside an iteration rejoins running_ as the youngest.
 //
 // The rule's conditions can break when the budget falls, while bytes are still on their way out, or when a gate stays
 // closed. Copies end by themselves. If then iterations wait and nothing can happen, the caller is told (kStuck), and
-// evicts one job after another (core/rules/eviction.py) until the iterations go on, or gives up one that can never.
+// evicts one job after another (core/rules/eviction.py) until the iterations go on, or gives up a job that never can.
 #include <algorithm>
 
 #include "../../core/rules/memory_grant.h"
@@ -60,7 +60,7 @@ void Engine::grant_all() {
   }
 }
 
-// Takes the bytes with which a job comes in, if they are to be had.
+// Takes the bytes with which a job comes in, if they are granted.
 void Engine::enter(int id) {
   Job& job = jobs_[id];
   if (job.place != Place::kWaiting) return;

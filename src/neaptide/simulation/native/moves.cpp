@@ -1,4 +1,4 @@
-// Jobs come in, leave for host memory and return, and the actions of the controller.
+// The controller's actions, and the moves of jobs: they come in, leave for host memory and return.
 #include <algorithm>
 #include <cmath>
 
@@ -89,7 +89,7 @@ void Engine::suspend(int id) {
     case Place::kEntering:
       job.sent_away = true;
       return;
-    default:  // it leaves already; an iteration that was started for its return is not to run
+    default:  // the job is leaving already, or away: cancel its return, and do not go on with its iteration
       job.called_back = false;
       leave_running(id);
   }
@@ -141,7 +141,7 @@ void Engine::leave_running(int id) {
   grant_due_ = true;
 }
 
-// Stops the host and gives back what it launched ahead; the op on the device ends first.
+// Stops the host and gives back the memory of ops launched ahead. An op on the device ends before the job leaves.
 void Engine::leave(int id) {
   Job& job = jobs_[id];
   entering_.erase(std::remove(entering_.begin(), entering_.end(), id), entering_.end());
@@ -216,7 +216,7 @@ void Engine::entered(int id) {
   }
   job.evicted = false;
   tell(kResumed, id);
-  if (job.persistent != job.now().persistent) set_plan(id, job.plan);  // it was given another while it came
+  if (job.persistent != job.now().persistent) set_plan(id, job.plan);  // the plan was changed while the job came in
   if (!job.iterating) return;
   set_waits(job, false);
   launch_at_[id] = now_ + job.now().host_ns[job.done];

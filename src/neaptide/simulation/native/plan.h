@@ -10,7 +10,7 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 struct Plan {
   int64_t ops;
-  const int64_t* host_ns;     // between the launch before and this one
+  const int64_t* host_ns;     // from the previous launch to this one
   const int64_t* work_ns;     // on the device, alone
   const int64_t* ends_ns;     // of each op on the time axis of the profile's curve
   const int64_t* level;       // ephemeral bytes while the op runs

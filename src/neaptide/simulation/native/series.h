@@ -8,8 +8,8 @@
 namespace neaptide {
 
 // Every change is kept until there are too many. Then time is cut into equal parts, and of the changes in each only the
-// first, the last, the lowest and the highest are kept, so peaks stay exact in height and in time. The parts start at
-// 1 ns and double whenever that does not halve the series.
+// first, the last, the lowest and the highest are kept, so peaks stay exact in height and in time. A part is 1 ns long
+// at first, and twice as long whenever that does not halve the series.
 class Series {
  public:
   void change(int64_t at_ns, int64_t level) {
@@ -24,7 +24,7 @@ class Series {
     highest_ = last_ = level;
   }
 
-  // Settles what is open; the series is complete then.
+  // Writes the changes at the last time, which completes the series.
   void close() {
     settle(at_ + 2);
     if (part_ns_ > 1) thin_out(size());
@@ -37,8 +37,8 @@ class Series {
  private:
   static constexpr size_t kLimit = 1 << 14;
 
-  // Writes what happened at one nanosecond: the level it ended with. A higher one that lasted no time at all is shown
-  // for that nanosecond if nothing else shows it.
+  // Writes the changes at one nanosecond: the level after them. A higher level in between, which lasted no time at all,
+  // is written for that nanosecond, unless the level before or after is as high.
   void settle(int64_t next_ns) {
     if (!open_) return;
     open_ = false;
@@ -80,7 +80,7 @@ class Series {
 
   std::vector<int64_t> at_ns_, level_;
   int64_t part_ns_ = 1;
-  bool open_ = false;  // something happened at at_
+  bool open_ = false;  // the changes at at_ are not written yet
   int64_t at_ = 0, highest_ = 0, last_ = 0;
 };
 
