@@ -59,8 +59,7 @@ class Stream::Tokens {
   SmLane lane_;
 };
 
-Stream::Stream(StreamContext context, StreamId id)
-    : context_(context), id_(id), sms_(context.member.board().sms()) {
+Stream::Stream(StreamContext context, StreamId id) : context_(context), id_(id), sms_(context.sms.sms.load()) {
   worker_ = std::thread([this] { work(); });
 }
 
