@@ -1,4 +1,4 @@
-"""The name cuda, given to the software GPU for the length of a test. Import it before the device is made."""
+"""Gives the software GPU the name cuda for the length of a test. Import it before the device is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from neaptide.devices.soft import as_cuda as cuda_as_soft
 
 @contextmanager
 def cuda_is_soft() -> Iterator[None]:
-    """Take it back afterwards, with the defaults that a test may have set."""
+    """Give the software GPU the name cuda; afterwards undo that, and the defaults that a test may have set."""
     cuda_as_soft.install()
     yield
     torch.set_default_device(None)

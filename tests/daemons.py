@@ -58,7 +58,7 @@ def goes_on(job: FakeJob, iterations: int = 5) -> None:
 
 
 class _Jobs:
-    """A daemon's jobs, and its status of them."""
+    """Starts jobs of a daemon and asks for their status."""
 
     paths: RuntimePaths
     board: Board
@@ -85,7 +85,7 @@ class _Jobs:
         return answer
 
     def job(self, name: str) -> JobStatus:
-        """The newest job of that name."""
+        """The status of the newest job of this name."""
         return [job for job in self.status().jobs if job.name == name][-1]
 
     def has(self, name: str, state: str) -> bool:
@@ -141,7 +141,7 @@ class DaemonProcess(_Jobs):
             return False
 
     def stop(self) -> str:
-        """End everything; what the daemon said on stderr."""
+        """End the jobs and the daemon; returns what the daemon printed to stderr."""
         self.end_jobs()
         if self.process.poll() is None:
             try:
@@ -152,7 +152,7 @@ class DaemonProcess(_Jobs):
 
 
 class DaemonThread(_Jobs):
-    """A daemon on a thread of this process, which starts at once."""
+    """A daemon on a thread of this process: it starts faster than a process."""
 
     def start(self) -> None:
         prepare(self.paths)
@@ -170,7 +170,7 @@ class DaemonThread(_Jobs):
             await server.stopped
 
     def stop(self) -> None:
-        """End everything."""
+        """End the jobs and the daemon."""
         self.end_jobs()
         ask(self.paths, Shutdown())
         self._thread.join(SECONDS)

@@ -37,23 +37,23 @@ class FakeJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "job"
     persistent: int = 10 * MIB
     ephemeral: int = 40 * MIB
-    hoards: int = 0  # bytes that it takes after it was measured and never gives back
-    claims: int = 0  # more ephemeral bytes in the trace than there are
+    hoards: int = 0  # bytes that the job takes after it was measured and never gives back
+    claims: int = 0  # ephemeral bytes that the trace has and the job does not use
     deadline_seconds: float | None = None
-    surprise: int = 0  # more ephemeral bytes than the trace says
+    surprise: int = 0  # ephemeral bytes that the job uses and the trace does not have
     surprise_from: int = 1  # from this iteration on
     iterations: int = 20
     seconds: float = 0.004  # of one iteration
     kind: JobKind = JobKind.TRAINING
     tell_iterations: bool = False
-    hangs_at: int | None = None  # stands still inside this iteration until `go_on`
-    hangs_low: bool = False  # where it has given most of its memory back, not where it holds all
-    pause_at: int | None = None  # does nothing before this iteration until `go_on`
+    hangs_at: int | None = None  # the job stops inside this iteration until `go_on`
+    hangs_low: bool = False  # stop where the job has given most of its memory back, not at its peak
+    pause_at: int | None = None  # the job waits before this iteration until `go_on`
     goes_without_a_word: bool = False
 
 
 class FakeJob:
-    """Runs on the calling thread, or on one of its own between `start` and `join`."""
+    """A job that `run` runs on the calling thread, and `start` on a thread of its own, until `join`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class FakeJob:
             self.connection.hang_up()
 
     def _wait(self) -> None:
-        """Let the device go on until it has done something, or a moment has passed."""
+        """Let the device advance until it has finished something, or for a moment."""
         if self.agent.advance():
             return
         next_ns = self.agent.next_ns()
@@ -176,7 +176,7 @@ class FakeJob:
 
 
 class _Measurer:
-    """Knows the trace from the beginning."""
+    """A Measurer that knows the trace from the beginning."""
 
     def __init__(self, spec: FakeJobSpec) -> None:
         self._trace = tide(spec.name, _STEPS * _KERNELS, spec.seconds, spec.persistent, spec.ephemeral + spec.claims)

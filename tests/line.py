@@ -11,7 +11,7 @@ from neaptide.live.protocol.framing import frame, receive_from_daemon
 
 
 class Line:
-    """Says and hears one message at a time."""
+    """Sends and receives one message at a time."""
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)

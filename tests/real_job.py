@@ -1,8 +1,8 @@
 """A real training or serving as a program: what it computes depends on its arguments alone.
 
-python real_job.py NETWORK BATCH STEPS [train|serve] [GROWS_AT]. From step GROWS_AT on the batch is twice as large. Once
-it was measured it reads a line. It prints a line per step, then a digest of all losses and parameters, or of all
-answers and parameters, and the most memory it held.
+python real_job.py NETWORK BATCH STEPS [train|serve] [GROWS_AT]. From step GROWS_AT on the batch is twice as large. The
+program reads a line once it was measured. It prints a line per step, then a digest of all losses (or answers) and
+parameters, and the most memory that it held.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import neaptide
 from neaptide.models import Workload, build
 
 DEADLINE_SECONDS = 0.5
-PAUSE = 9  # the first eight are measured
+PAUSE = 9  # the step before which the program reads a line; the first eight are measured
 
 
 def train(work: Workload, inputs: list[Tensor], target: Tensor) -> Tensor:

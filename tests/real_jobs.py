@@ -1,4 +1,4 @@
-"""Real trainings and servings under a daemon, for tests, and what they print when they are alone."""
+"""Real training and serving jobs under a daemon, and what the same jobs print when they are alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from real_job import PAUSE
 PROGRAM = Path(__file__).parent / "real_job.py"
 SECONDS = 120.0
 ONE_SM = default_kind().settings_type(sms=1)
-BINDS = 0.65  # of what the jobs would hold side by side
+BINDS = 0.65  # budget as a share of the bytes that the jobs would hold side by side: too little for all peaks at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RealDaemon(DaemonThread):
     """A daemon whose jobs are real programs."""
 
     def begin(self, name: str, arguments: tuple[str, ...], pauses: bool = False) -> subprocess.Popen[str]:
-        """Start a job; one that pauses waits for `go_on` once it was measured."""
+        """Start a job. If it pauses, it waits for `go_on` once it was measured."""
         command = (sys.executable, str(PROGRAM), *arguments)
         inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         environment = environment_of(JobCommand(name=name, command=command), ONE_SM, self.paths, inherited)
@@ -73,11 +73,11 @@ class RealDaemon(DaemonThread):
         assert out.split()[-2] == alone(arguments).digest
 
     def state_of(self, process: subprocess.Popen[str]) -> str:
-        """The letter in /proc: T when it is stopped."""
+        """The state letter of a process in /proc; T when it is stopped."""
         return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
     def check_memory(self) -> None:
-        """Nothing is left behind and the budget was kept."""
+        """Check that all memory is given back and that the budget was kept."""
         until(lambda: self.status().used_bytes == 0, "all memory to be back")
         assert self.board.snapshot().high_water_bytes <= self.budget
 

@@ -1,4 +1,4 @@
-"""A clock and a connection that do what a test says, for a daemon in virtual time."""
+"""A clock and a connection under a test's control, for a daemon in virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from neaptide.live.protocol import messages as say
 
 
 class ScriptedClock:
-    """Time goes on when a test says so."""
+    """A clock whose time passes only in `pass_seconds`."""
 
     def __init__(self) -> None:
         self._now_ns = 0
@@ -41,7 +41,7 @@ class _Call:
 
 
 class ScriptedCaller:
-    """A connection that keeps what the daemon says."""
+    """A connection that keeps the daemon's messages."""
 
     def __init__(self) -> None:
         self.job: AttachedJob | None = None

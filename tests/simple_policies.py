@@ -33,7 +33,7 @@ class Everything(Policy):
 
 
 class Paging(Everything):
-    """The same, but it gives out more memory than there is."""
+    """The same, but it may admit jobs that exceed the budget together."""
 
     name = "paging"
     oversubscribes = True

@@ -1,4 +1,4 @@
-"""The rules of the simulator, written a second time and slowly: everything is worked out anew at every step.
+"""The simulator's rules a second time, in slow and simple code: everything is computed anew at every step.
 
 Covers jobs that all arrive at once, are all admitted, and start their next iteration at once.
 """
@@ -25,7 +25,7 @@ class _Run:
     work: list[int]
     host: list[int]
     need: list[int]
-    lives: list[int]  # before each op
+    lives: list[int]  # ephemeral bytes that live before each op
     done: int = 0
     launched: int = 0
     ready: float = inf
@@ -56,7 +56,7 @@ def run_all(
     while by_age:
         _set_rates(by_age, runs, contention)
         finishes = {id(run): now + -(-run.op_left // run.rate) for run in by_age if run.launched > run.done}
-        if freed and now not in finishes.values():  # memory goes to who waits when all ops of this time have ended
+        if freed and now not in finishes.values():  # waiting jobs get memory after all ops of this time have ended
             freed = False
             _retry(by_age, runs, budget, now, in_flight)
             peak = max(peak, _held(by_age, runs))
@@ -162,7 +162,7 @@ def _launch(run: _Run, by_age: list[_Run], runs: list[_Run], budget: int, now: i
 
 
 def _is_safe(run: _Run, wanted: int, by_age: list[_Run], runs: list[_Run], budget: int) -> bool:
-    """Whether all fits now, and every older iteration could still finish beside the younger ones."""
+    """Whether all held bytes fit, and every older iteration could still finish beside the younger ones."""
     held = {id(each): each.held for each in by_age} | {id(run): wanted}
     persistent = sum(each.persistent for each in runs if each.left)
     if persistent + sum(held.values()) > budget:

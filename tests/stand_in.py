@@ -1,4 +1,4 @@
-"""A stand-in for the daemon: takes every job in, keeps what they say, and does to the board what a test tells it."""
+"""A stand-in for the daemon: it welcomes every job, keeps its messages, and lets a test control the board."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Said = TypeVar("_Said", bound=say.Message)
 
 
 class StandIn:
-    """Listens on a socket in the folder. After a Profiled everything is permitted, unless a test says otherwise."""
+    """Listens on a socket in the folder. After a Profiled every iteration is permitted, unless a test replaces that."""
 
     def __init__(self, folder: Path, capacity_bytes: int = 256 << 20) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class StandIn:
         threading.Thread(target=self._accept, args=(listening,), daemon=True).start()
 
     def stop(self) -> None:
-        """As if it was killed."""
+        """Close all connections, as if the daemon was killed."""
         if self._listening is not None:
             self._listening.shutdown(socket.SHUT_RDWR)
             self._listening.close()
@@ -57,7 +57,7 @@ class StandIn:
         self._lines.clear()
 
     def close(self) -> None:
-        """The daemon and its jobs."""
+        """Stop the daemon and kill its jobs."""
         self.stop()
         for job in self._jobs:
             job.kill()
@@ -70,7 +70,7 @@ class StandIn:
         self._lines[-1].sendall(frame(message))
 
     def wait_for(self, kind: type[_Said], count: int = 1) -> list[_Said]:
-        """The messages of a kind, once there are so many."""
+        """Wait until there are `count` messages of this kind; returns them all."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.all(kind)) >= count, SECONDS), self.heard[-20:]
         return self.all(kind)
@@ -126,11 +126,11 @@ class StandIn:
         }
 
     def run(self, code: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        """A program of this text, in a process of its own under this daemon."""
+        """Start a program with this text in a process of its own under this daemon."""
         return self.start_job("-c", code, *arguments, **more)
 
     def start_job(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        """Python with these arguments, in a process of its own under this daemon."""
+        """Start Python with these arguments in a process of its own under this daemon."""
         job = subprocess.Popen(
             [sys.executable, *arguments],
             env=self.environment(**more),

@@ -1,4 +1,4 @@
-"""What a daemon says of its jobs, made by hand."""
+"""A daemon's status and those of its jobs, made by hand."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def tide(
     inference: bool = False,
     host_seconds: float = 5e-6,
 ) -> Trace:
-    """Memory rises by equal steps in the forward third, falls in the backward one, and an optimizer ends it.
+    """A trace whose memory rises by equal steps in the forward pass and falls in the backward pass; then updates come.
 
     `seconds` is the device's time, spread evenly; `ephemeral` is the exact height of the tide. Odd ops are bound by
     compute, even ones by bandwidth. An inference trace holds one buffer of that height at a time.

@@ -1,6 +1,6 @@
 // The arena against a simple oracle, under random programs of allocations, kernels, frees, pressure and evictions.
 //
-// The oracle knows, for every kernel launched and not yet done, which bytes it uses. So it can tell what must never
+// The oracle knows, for every kernel launched and not yet done, which bytes it uses. So it detects what must never
 // happen: two live blocks that overlap, bytes handed to another stream while a kernel still uses them, memory unbacked
 // under a kernel or a live block, a lease too many or too few, an allocation refused though there was room.
 #include <algorithm>

@@ -112,11 +112,11 @@ TEST(a_block_at_the_wrong_end_is_better_than_none) {
 TEST(within_one_stream_a_freed_block_is_reused_at_launch_time) {
   Bench bench;
   const Address block = bench.arena->allocate(4 * kMiB, 0);
-  bench.driver.streams.launch(0);  // uses it, has not run
+  bench.driver.streams.launch(0);  // a kernel that uses the block and has not run
   bench.arena->deallocate(block);
   CHECK_EQUAL(bench.held(), 4 * kMiB);
   CHECK_EQUAL(bench.arena->allocate(4 * kMiB, 0), block);
-  bench.driver.streams.complete(0);  // the chunks are in use again: nothing goes back
+  bench.driver.streams.complete(0);  // the chunks are in use again, so none is given back
   CHECK_EQUAL(bench.held(), 4 * kMiB);
   bench.arena->check_integrity();
 }
@@ -155,7 +155,7 @@ TEST(a_block_recorded_on_other_streams_waits_for_all_of_them) {
   const Address block = bench.arena->allocate(4 * kMiB, 0);
   bench.arena->record_stream(block, 1);
   bench.arena->record_stream(block, 2);
-  bench.arena->record_stream(block, 0);  // its own: nothing to record
+  bench.arena->record_stream(block, 0);  // the block's own stream needs no record
   bench.driver.streams.launch(1);
   bench.driver.streams.launch(2);
   bench.arena->deallocate(block);
@@ -200,7 +200,7 @@ TEST(a_drained_block_still_waits_for_its_own_stream_before_its_chunks_go_back) {
   CHECK_EQUAL(bench.held(), 0U);
 }
 
-TEST(a_kept_chunk_saves_the_way_through_the_driver_until_somebody_waits) {
+TEST(a_kept_chunk_is_reused_without_the_driver_until_a_process_waits_for_memory) {
   Bench bench(8 * kMiB, kChunkBytes);
   for (int round = 0; round < 10; ++round) bench.arena->deallocate(bench.arena->allocate(3 * kMiB, 0));
   CHECK_EQUAL(bench.held(), kChunkBytes);
@@ -216,7 +216,7 @@ TEST(a_kept_chunk_saves_the_way_through_the_driver_until_somebody_waits) {
   CHECK_EQUAL(bench.held(), 0U);
 }
 
-TEST(a_kept_chunk_does_not_stand_in_the_way_of_the_process_itself) {
+TEST(a_kept_chunk_does_not_hinder_an_allocation_of_the_process_itself) {
   Bench bench(4 * kMiB, kChunkBytes);
   bench.arena->deallocate(bench.arena->allocate(kMiB, 0));
   CHECK_EQUAL(bench.held(), kChunkBytes);
@@ -224,7 +224,7 @@ TEST(a_kept_chunk_does_not_stand_in_the_way_of_the_process_itself) {
   CHECK_EQUAL(bench.held(), 4 * kMiB);
 }
 
-TEST(statistics_count_needed_and_held_apart) {
+TEST(statistics_count_needed_and_held_bytes_separately) {
   Bench bench;
   bench.arena->record_series(3);
   const Address a = bench.arena->allocate(kMiB, 0);
@@ -261,13 +261,13 @@ TEST(statistics_count_needed_and_held_apart) {
   CHECK(bench.arena->series().empty());
 }
 
-TEST(what_was_free_but_of_no_use_is_remembered) {
+TEST(the_most_free_bytes_that_were_of_no_use_are_remembered) {
   Bench bench;
   const Address small = bench.arena->allocate(kMiB, 0);
   CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // the rest of the first chunk
   const Address large = bench.arena->allocate(3 * kMiB, 0);
   bench.arena->deallocate(small);
-  CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // it counts when it makes another lease necessary
+  CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // a gap counts only when an allocation needs another lease
   bench.arena->allocate(2 * kMiB, 0);
   CHECK_EQUAL(bench.arena->stats().spare_peak, kMiB);  // 3 of 4 were needed, now 5 of 6
   bench.arena->deallocate(large);
@@ -285,7 +285,7 @@ TEST(an_address_that_is_no_block_is_refused) {
   bench.arena->check_integrity();
 }
 
-TEST(more_than_the_device_has_fails_at_once_and_says_why) {
+TEST(a_request_for_more_than_the_device_has_fails_at_once_and_says_why) {
   Bench bench(8 * kMiB, 0, std::chrono::hours(1));
   const Address block = bench.arena->allocate(5 * kMiB, 0);
   try {
@@ -305,7 +305,7 @@ TEST(more_than_the_device_has_fails_at_once_and_says_why) {
   bench.arena->allocate(8 * kMiB, 0);
 }
 
-TEST(what_others_hold_is_waited_for_until_the_deadline) {
+TEST(an_allocation_waits_until_the_deadline_for_memory_that_others_hold) {
   Bench bench(8 * kMiB, 0, std::chrono::milliseconds(5));
   CHECK(bench.other.try_take(6 * kMiB) == Lease::granted);
   CHECK_THROWS(OutOfMemory, "others hold 6.0 MiB; waited 0.005", bench.arena->allocate(4 * kMiB, 0));

@@ -33,7 +33,7 @@ TEST(a_new_board_has_the_given_capacity_and_sms) {
   CHECK(board->snapshot().slots.empty());
 }
 
-TEST(an_existing_board_keeps_what_it_has) {
+TEST(an_existing_board_keeps_its_capacity_its_sms_and_its_leases) {
   TemporaryPath path;
   auto first = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   Member member(first, "job");
@@ -45,7 +45,7 @@ TEST(an_existing_board_keeps_what_it_has) {
   CHECK_EQUAL(Board::open(path)->used_bytes(), kMiB);
 }
 
-TEST(what_is_no_board_is_refused_in_one_line) {
+TEST(a_file_that_is_no_board_is_refused_in_one_line) {
   TemporaryPath path;
   one_line(CHECK_THROWS(BoardError, "No such file", Board::open(path)), path);
   for (const std::string& text : {std::string("hello"), std::string(300'000, 'x'), std::string(8, '\0') + "text"}) {
@@ -151,7 +151,7 @@ TEST(a_slot_shows_its_process_and_is_free_afterwards) {
   CHECK_EQUAL(board->used_bytes(), 0U);
 }
 
-TEST(slots_run_out_with_a_clear_line_and_come_back) {
+TEST(joining_a_full_board_fails_in_one_line_until_a_slot_is_free) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
   std::vector<std::unique_ptr<Member>> members;

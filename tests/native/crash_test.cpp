@@ -48,7 +48,7 @@ End kill_after(const std::string& path, Doomed& doomed, long steps) {
   return End::killed;
 }
 
-/// Nothing is lost: after a reap a newcomer can have the whole device.
+/// Checks that nothing is lost: after a reap a new process can have the whole device.
 void whole_device_is_free(const std::string& path) {
   auto board = Board::open(path);
   board->reap();
@@ -138,7 +138,7 @@ TEST(joining_the_board) {
   survive_every_instruction(doomed, 797);
 }
 
-TEST(reaping_somebody_else) {
+TEST(reaping_another_process) {
   // The reaper dies too: it clears a slot whose owner died holding a lease, tokens, and bytes in transit.
   struct : Doomed {
     void prepare(const std::shared_ptr<Board>& opened) override {
@@ -167,7 +167,7 @@ TEST(reaping_somebody_else) {
   survive_every_instruction(doomed, 11);
 }
 
-TEST(a_request_for_tokens_interrupted_anywhere_keeps_two_from_running_at_once) {
+TEST(a_request_for_tokens_interrupted_anywhere_never_lets_two_run_at_once) {
   struct Notes {
     std::atomic<std::uint32_t> running{0};
     std::atomic<bool> both{false};

@@ -25,7 +25,7 @@ bool readable(Address address) {
   return child.wait() == 0;
 }
 
-/// As above, but in this process: a child does not have the range.
+/// Whether a byte can be read, tried in this process: a child does not have the driver's range.
 bool readable_here(Address address) {
   int pipe_ends[2];
   CHECK(pipe(pipe_ends) == 0);
@@ -35,7 +35,7 @@ bool readable_here(Address address) {
   return good;
 }
 
-/// Of this process, what the system may take whenever it needs memory.
+/// Bytes of this process that the system may take back whenever it needs memory.
 std::uint64_t bytes_free_to_take() {
   std::ifstream file("/proc/self/smaps_rollup");
   std::uint64_t kib = 0;
@@ -63,7 +63,7 @@ TEST(memory_is_there_only_while_it_is_backed) {
   driver.back(chunk, kChunkBytes);
   CHECK(readable_here(chunk));
   CHECK_EQUAL(*reinterpret_cast<const char*>(chunk + kChunkBytes), 7);
-  CHECK(!readable(chunk));  // a forked child has none of it
+  CHECK(!readable(chunk));  // a forked child does not have the memory
   driver.release(range, kRange);
   CHECK(!readable_here(chunk));
 }
@@ -127,7 +127,7 @@ TEST(the_listener_is_called_once_for_the_earliest_armed_event) {
   driver.complete(0);
   CHECK_EQUAL(calls, 1);
   driver.complete(0);
-  CHECK_EQUAL(calls, 1);  // the second has to be armed again, and has passed by now
+  CHECK_EQUAL(calls, 1);  // the second event would have to be armed again, but has passed by now
   CHECK(driver.arm(second));
   CHECK_EQUAL(calls, 1);
   driver.launch(0);
@@ -153,7 +153,7 @@ TEST(an_armed_event_is_never_forgotten) {
   for (int round = 0; round < 5'000; ++round) {
     driver.launch(0);
     const int before = calls;
-    // Either it had passed, or the listener is called.
+    // Either the event has passed already, or the listener is called.
     if (!driver.arm(driver.record(0))) CHECK(eventually([&] { return calls > before; }));
   }
   stop = true;

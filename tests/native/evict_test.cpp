@@ -65,7 +65,7 @@ TEST(a_restored_process_finds_every_bit_at_its_address) {
   CHECK_EQUAL(bench.board->used_bytes(), 0U);
   CHECK_EQUAL(bench.arena->stats().evicted_bytes, held);
   bench.arena->check_integrity();
-  CHECK(bench.other.try_take(64 * kMiB) == Lease::granted);  // another process can have it all
+  CHECK(bench.other.try_take(64 * kMiB) == Lease::granted);  // another process can lease all memory
   CHECK(!bench.arena->restore(in(std::chrono::milliseconds(1))));
   CHECK(bench.arena->evicted());
   bench.other.give(64 * kMiB);
@@ -127,7 +127,7 @@ TEST(an_allocation_during_eviction_waits_for_the_restore) {
   bench.arena->check_integrity();
 }
 
-TEST(a_waiting_process_makes_room_when_asked_and_goes_on_later) {
+TEST(a_waiting_process_is_evicted_when_asked_and_goes_on_later) {
   Bench<FakeDriver> bench(8 * kMiB);
   const Address block = bench.arena->allocate(4 * kMiB, 0);
   bench.driver.word(block) = 7;

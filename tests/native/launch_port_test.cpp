@@ -1,4 +1,4 @@
-// The launch layer over a fake device: what holds a launch, what the board is told, and how requests are served.
+// The launch layer over a fake device: what holds a launch, what it writes to the board, and how requests are served.
 #include "launch_port.h"
 
 #include <sys/socket.h>
@@ -101,7 +101,7 @@ TEST(every_thread_waits_for_the_permit_of_an_armed_iteration) {
   CHECK(!job.port.end_iteration());
 }
 
-TEST(the_heavy_gate_and_the_cap_hold_only_what_they_are_for) {
+TEST(the_heavy_gate_holds_heavy_launches_and_the_cap_those_beyond_it) {
   TemporaryPath path;
   auto board = new_board(path);
   Job job(board);
@@ -174,7 +174,7 @@ TEST(a_launch_that_waits_for_memory_lets_its_process_be_evicted) {
   CHECK_EQUAL(job.member.held_bytes(), 4 * kChunkBytes);
 }
 
-TEST(a_restore_leaves_launches_held_that_the_client_holds) {
+TEST(a_restore_does_not_release_launches_that_the_client_holds) {
   TemporaryPath path;
   Job job(new_board(path));
   job.port.hold_launches();
@@ -183,7 +183,7 @@ TEST(a_restore_leaves_launches_held_that_the_client_holds) {
   CHECK(job.port.try_enter(false) == Entry::held);
 }
 
-TEST(an_eviction_that_a_launch_outlasts_changes_nothing) {
+TEST(an_eviction_that_waits_too_long_for_a_launch_changes_nothing) {
   TemporaryPath path;
   Job job(new_board(path));
   CHECK(job.port.try_enter(false) == Entry::entered);

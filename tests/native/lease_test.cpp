@@ -81,7 +81,7 @@ TEST(an_iteration_with_a_new_age_comes_after_those_that_began_meanwhile) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   Member away(board, "away"), here(board, "here");
-  away.renew_age();  // it has no iteration, and gets none by this
+  away.renew_age();  // without an iteration this changes nothing
   away.begin_iteration();
   here.begin_iteration();
   away.renew_age();
@@ -102,12 +102,12 @@ TEST(a_younger_iteration_leaves_what_an_older_one_is_expected_to_need) {
   older.set_expected_leases(7 * kMiB);
   younger.set_expected_leases(9 * kMiB);
   CHECK(older.try_take(2 * kMiB) == Lease::granted);
-  CHECK(idle.try_take(4 * kMiB) == Lease::reserved);  // no iteration: younger than all
+  CHECK(idle.try_take(4 * kMiB) == Lease::reserved);  // a process without an iteration counts as younger than all
   CHECK(younger.try_take(4 * kMiB) == Lease::reserved);
   CHECK(younger.try_take(3 * kMiB) == Lease::granted);
   CHECK(older.try_take(5 * kMiB) == Lease::granted);
   older.give(4 * kMiB);
-  CHECK(younger.try_take(1) == Lease::reserved);  // it may come to need them again
+  CHECK(younger.try_take(1) == Lease::reserved);  // the older iteration may need the bytes again
   std::thread waiter([&] { CHECK(younger.take(2 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
   older.set_expected_leases(5 * kMiB);
@@ -119,7 +119,7 @@ TEST(a_younger_iteration_leaves_what_an_older_one_is_expected_to_need) {
   CHECK_EQUAL(board->high_water_bytes(), 10 * kMiB);
 }
 
-TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
+TEST(each_older_iteration_is_checked_by_itself) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(9 * kMiB, 1));
   Member first(board, "first"), second(board, "second"), third(board, "third");
@@ -132,7 +132,7 @@ TEST(each_older_iteration_is_asked_by_itself_whether_it_could_still_end) {
   CHECK(third.try_take(4 * kMiB) == Lease::granted);
 }
 
-TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
+TEST(bytes_held_since_before_an_iteration_are_not_expected_back_from_it) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(9 * kMiB, 1));
   Member first(board, "first"), second(board, "second"), third(board, "third");
@@ -145,7 +145,7 @@ TEST(bytes_held_when_an_iteration_began_are_not_counted_on_to_return) {
   CHECK(third.try_take(kMiB) == Lease::granted);
 }
 
-TEST(a_process_outside_iterations_that_waits_is_not_overtaken_but_by_the_oldest_iteration) {
+TEST(only_the_oldest_iteration_overtakes_a_waiting_process_outside_iterations) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
@@ -163,7 +163,7 @@ TEST(a_process_outside_iterations_that_waits_is_not_overtaken_but_by_the_oldest_
   CHECK(younger.try_take(5 * kMiB) == Lease::granted);
 }
 
-TEST(nothing_is_kept_for_an_iteration_that_does_not_come_along) {
+TEST(nothing_is_kept_for_an_iteration_whose_expected_leases_are_forgotten) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
@@ -199,7 +199,7 @@ TEST(the_oldest_iteration_has_the_first_claim) {
   CHECK(young.try_take(kMiB) == Lease::granted);
 }
 
-TEST(what_an_older_waiter_leaves_goes_to_the_younger_at_once) {
+TEST(bytes_that_an_older_waiter_leaves_go_to_a_younger_one_at_once) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_patience(std::chrono::hours(1));
@@ -211,7 +211,7 @@ TEST(what_an_older_waiter_leaves_goes_to_the_younger_at_once) {
   CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
   std::thread second([&] { CHECK(young.take(4 * kMiB, kNever) == Lease::granted); });
   CHECK(eventually([&] { return board->snapshot().slots[2].wanted_bytes > 0; }));
-  holder.give(10 * kMiB);  // one wake-up for both, or the old one's claim ends and wakes the young one
+  holder.give(10 * kMiB);  // wakes both, or wakes the old one, whose ending claim wakes the young one
   first.join();
   second.join();
   CHECK_EQUAL(board->used_bytes(), 10 * kMiB);

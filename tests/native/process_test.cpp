@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kCapacity = 32 * kMiB;
 constexpr std::uint32_t kSms = 2;
 
-/// What the processes of a test tell each other, outside the board.
+/// Counters that the processes of a test share outside the board.
 struct Notes {
   std::atomic<std::uint64_t> kernels{0};
   std::atomic<std::uint32_t> running{0};  // tokens in use, counted by their users
@@ -48,7 +48,7 @@ void be_busy(const std::string& path, Notes& notes, unsigned seed, bool count_ru
         std::memset(reinterpret_cast<void*>(block), 1, 1);
         blocks.push_back(block);
       } catch (const OutOfMemory&) {
-        // All of them hold and wait: give way, or they would for ever.
+        // All processes hold memory and wait for more: free all blocks, or they would wait for ever.
         for (const Address block : blocks) arena.deallocate(block);
         blocks.clear();
       }
@@ -128,7 +128,7 @@ TEST(a_hundred_kills_lose_no_byte_and_no_token) {
       const auto seed = static_cast<unsigned>(random());
       children.emplace_back([&] { be_busy(path, *notes, seed, false); });
     }
-    // At a random moment of their work: after a random number of kernels, then a random number of turns of this loop.
+    // Kill at a random moment of their work: after a random number of kernels, then a random number of turns here.
     const std::uint64_t until = notes->kernels + random() % 200;
     CHECK(eventually([&] { return notes->kernels >= until; }));
     for (volatile int turn = static_cast<int>(random() % 3000); turn > 0; turn = turn - 1) {
@@ -137,7 +137,7 @@ TEST(a_hundred_kills_lose_no_byte_and_no_token) {
     victim.kill();
     std::swap(victim, children.back());
     children.pop_back();
-    // The survivors go on: whatever the dead one had comes back without anybody calling reap().
+    // The survivors go on: what the dead process held is given back without a call of reap().
     const std::uint64_t next = notes->kernels + 10;
     CHECK(eventually([&] { return notes->kernels >= next; }));
     CHECK(board->used_bytes() <= kCapacity);
@@ -147,7 +147,7 @@ TEST(a_hundred_kills_lose_no_byte_and_no_token) {
   CHECK(board->high_water_bytes() <= kCapacity);
 }
 
-TEST(a_killed_process_that_nobody_has_waited_for_is_gone) {
+TEST(a_killed_process_counts_as_gone_even_as_a_zombie) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
@@ -197,7 +197,7 @@ TEST(a_waiter_is_served_from_what_a_dead_process_held) {
   Member member(board, "waiter");
   SmLane lane(member);
   Child killer([&] {
-    // Only when the waiter sleeps on its lease.
+    // Wait until the waiter sleeps on its lease.
     auto own = Board::open(path);
     CHECK(eventually([&] { return own->snapshot().slots.at(1).wanted_bytes > 0; }));
     child.signal(SIGKILL);
@@ -207,7 +207,7 @@ TEST(a_waiter_is_served_from_what_a_dead_process_held) {
   CHECK_EQUAL(killer.wait(), 0);
 }
 
-TEST(a_dead_holder_of_the_lock_is_taken_over) {
+TEST(the_lock_of_a_dead_holder_is_taken_over) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Child child([&] {
@@ -217,7 +217,7 @@ TEST(a_dead_holder_of_the_lock_is_taken_over) {
   });
   CHECK_EQUAL(child.wait(), -SIGKILL);
   Member first(board, "first");
-  Member second(board, "second");  // the lock has been made whole, not only taken once
+  Member second(board, "second");  // the lock works again, and was not only taken over once
   CHECK(second.try_take(kCapacity) == Lease::granted);
 }
 
@@ -232,7 +232,7 @@ TEST(a_stopped_holder_of_tokens_does_not_stop_the_device) {
     notes->kernels = 1;
     while (!notes->stop) {
     }
-    lane.release();  // others took the tokens over meanwhile: nothing to give back
+    lane.release();  // others have taken the tokens over, so none is given back
     CHECK_EQUAL(lane.held(), 0U);
     lane.acquire(1);
     notes->kernels = 2;
@@ -291,7 +291,7 @@ TEST(a_stopped_waiter_for_memory_does_not_hold_up_the_younger) {
   old.stop();
   CHECK(young.take(kMiB, in(std::chrono::seconds(20))) == Lease::granted);
   old.signal(SIGCONT);
-  // Going on, it claims its place again; then what comes free is its own.
+  // When the old process goes on, it claims memory again, and the next free bytes go to it.
   CHECK(eventually([&] { return young.try_take(kMiB) != Lease::granted; }));
   holder.give(2 * kMiB);
   CHECK_EQUAL(old.wait(), 0);
@@ -338,12 +338,12 @@ TEST(a_forked_child_has_no_part_in_its_parents_slot) {
       CHECK_THROWS(BoardError, "forked child", lane.release());
       CHECK_THROWS(BoardError, "forked child", arena.allocate(1, 0));
       CHECK_THROWS(BoardError, "forked child", arena.stats());
-      arena.deallocate(block);  // a tensor that the child drops: nothing happens
+      arena.deallocate(block);  // the child drops a tensor, which has no effect
       lane.~SmLane();
       arena.~Arena();
       member.~Member();
       board.reset();
-      // It can have a place of its own.
+      // The child can take a slot of its own.
       Member own(Board::open(path), "child");
       CHECK_EQUAL(own.slot(), 1U);
       CHECK(own.try_take(kMiB) == Lease::granted);

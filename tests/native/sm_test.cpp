@@ -38,7 +38,7 @@ TEST(tokens_are_taken_and_given_back) {
   CHECK_THROWS(std::invalid_argument, "width 0", lane.acquire(0));
 }
 
-TEST(an_sm_is_free_until_requests_of_all_lanes_want_every_one) {
+TEST(an_sm_is_free_until_the_requests_of_all_lanes_cover_every_sm) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   Member member(board, "job");
@@ -52,7 +52,7 @@ TEST(an_sm_is_free_until_requests_of_all_lanes_want_every_one) {
   CHECK(any_sm_free(sm_region(*board)));
 }
 
-TEST(lanes_run_out_with_a_clear_line_and_come_back) {
+TEST(opening_a_lane_too_many_fails_in_one_line_until_a_lane_is_free) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kMiB, 4));
   Member member(board, "job");
@@ -86,7 +86,7 @@ TEST(requests_are_served_in_order_and_a_wide_one_is_not_overtaken) {
         order.push_back(index);
         ++served;
       }
-      // Released in turn: a request that starts beside others waits for those before it to have been noted.
+      // Requests are released in turn: one that runs beside others waits until those before it are noted.
       CHECK(eventually([&] { return served > index; }));
       lane.release();
     });
@@ -142,7 +142,7 @@ TEST(a_late_wide_request_wakes_the_narrow_one_behind_it) {
   wide.join();
 }
 
-TEST(renew_keeps_the_tokens_until_somebody_waits) {
+TEST(renew_keeps_the_tokens_until_another_lane_waits) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kMiB, 2));
   board->set_patience(std::chrono::hours(1));
@@ -167,7 +167,7 @@ TEST(renew_keeps_the_tokens_until_somebody_waits) {
   other.join();
 }
 
-TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
+TEST(the_lane_that_has_run_longest_makes_room_for_the_first_in_line) {
   constexpr std::uint64_t kTurn_ns = 1'000'000'000;
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kMiB, 2));
@@ -189,13 +189,13 @@ TEST(the_one_that_runs_longest_makes_room_for_the_first_in_line) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(kTurn_ns));
   CHECK(younger.renew(1, kTurn_ns));
   CHECK(!had_it);
-  std::thread again([&] { CHECK(!elder.renew(1, kTurn_ns)); });  // it stands in line now, unless the other is done
+  std::thread again([&] { CHECK(!elder.renew(1, kTurn_ns)); });  // it waits in line now, unless the other is done
   CHECK(eventually([&] { return had_it.load(); }));
   other.join();
   again.join();
 }
 
-TEST(a_narrow_kernel_keeps_what_would_not_help_the_first_in_line) {
+TEST(a_narrow_kernel_keeps_tokens_that_would_not_help_the_first_in_line) {
   constexpr std::uint64_t kHour_ns = 3'600'000'000'000;
   for (const std::uint32_t wanted : {1U, 2U}) {
     TemporaryPath path;
@@ -216,7 +216,7 @@ TEST(a_narrow_kernel_keeps_what_would_not_help_the_first_in_line) {
   }
 }
 
-TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
+TEST(a_younger_lane_makes_room_when_the_elder_does_not) {
   constexpr std::uint64_t kTurn_ns = 50'000'000;
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kMiB, 2));
@@ -237,7 +237,7 @@ TEST(the_younger_one_makes_room_too_when_the_elder_does_not_come_to_it) {
   other.join();
 }
 
-TEST(never_more_tokens_than_sms_and_no_wake_up_is_lost) {
+TEST(lanes_never_hold_more_tokens_than_sms_and_no_wake_up_is_lost) {
   for (const std::uint32_t sms : {1U, 2U, 5U}) {
     TemporaryPath path;
     auto board = Board::open_or_create(path, soft_board(kMiB, sms));

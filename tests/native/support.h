@@ -106,7 +106,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
-  /// Waits for its end; the exit code, or minus the signal.
+  /// Waits for its end; returns the exit code, or minus the signal.
   int wait() {
     int status = 0;
     if (waitpid(pid_, &status, 0) != pid_) return -1000;

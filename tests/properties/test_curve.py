@@ -1,4 +1,4 @@
-"""Curves against brute force: every nanosecond of a small grid is looked at."""
+"""Curves against brute force: every nanosecond of a small grid is checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def points(curve: MemoryCurve | None) -> list[int]:
 
 
 def assert_well_formed(curve: MemoryCurve) -> None:
-    """Curves that the module makes skip the checks; this makes up for it."""
+    """Check a curve as its constructor does: curves that the module itself makes skip those checks."""
     assert MemoryCurve(curve.edges_ns, curve.bytes) == curve
     assert curve.edges_ns.dtype == curve.bytes.dtype == np.int64
 
@@ -62,7 +62,7 @@ def test_a_lowered_curve_is_lower_by_the_amount_down_to_zero(curve: MemoryCurve,
 
 
 @given(curves(), st.integers(-20, 55))
-def test_what_remains_is_the_future_with_now_as_its_zero(curve: MemoryCurve, now_ns: int) -> None:
+def test_the_remaining_curve_is_the_rest_with_the_given_time_as_zero(curve: MemoryCurve, now_ns: int) -> None:
     left = total_remaining([curve], [now_ns])
     assert points(left) == [level(curve, time_ns + now_ns) if time_ns >= 0 else 0 for time_ns in GRID]
     assert (left is None) == (now_ns >= curve.end_ns)
@@ -72,7 +72,7 @@ def test_what_remains_is_the_future_with_now_as_its_zero(curve: MemoryCurve, now
 
 
 @given(curves(), st.integers(-20, 55))
-def test_the_step_at_a_time_and_the_highest_from_it_on(curve: MemoryCurve, time_ns: int) -> None:
+def test_the_step_at_a_time_and_the_remaining_peak_are_found(curve: MemoryCurve, time_ns: int) -> None:
     step = curve.step_at(time_ns)
     assert step == sum(edge <= time_ns for edge in curve.edges_ns.tolist()) - 1
     assert curve.remaining_peak(time_ns) == max((level(curve, later) for later in GRID if later >= time_ns), default=0)
@@ -107,7 +107,7 @@ def test_a_coarse_curve_bounds_the_curve_in_few_enough_steps(curve: MemoryCurve,
 
 
 @given(curves(max_steps=14), st.integers(1, 15))
-def test_coarsening_what_fits_already_changes_nothing(curve: MemoryCurve, steps: int) -> None:
+def test_coarsening_a_curve_with_few_enough_steps_changes_nothing(curve: MemoryCurve, steps: int) -> None:
     coarse = curve.coarsen(steps)
     assert coarse.coarsen(steps) == coarse
     assert curve.coarsen(len(curve.merged())) == curve.merged()

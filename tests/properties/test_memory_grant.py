@@ -49,7 +49,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class State:
-    """Where everybody is. A worker's op is -1 before its iteration begins."""
+    """How far each worker and each job outside iterations is. A worker's op is -1 before its iteration begins."""
 
     ops: tuple[int, ...]
     left: tuple[int, ...]  # iterations that each worker has still to begin
@@ -152,7 +152,7 @@ def models(draw: st.DrawFn) -> Model:
 
 @settings(max_examples=60)
 @given(models())
-def test_in_no_interleaving_does_anybody_exceed_the_budget_get_stuck_or_starve(model: Model) -> None:
+def test_no_interleaving_exceeds_the_budget_or_leaves_a_job_stuck_or_starved(model: Model) -> None:
     for state in model.reachable():
         assert model.used(state) <= model.budget
         assert model.over(state) or next(model.moves(state), None) is not None
@@ -162,14 +162,14 @@ def test_in_no_interleaving_does_anybody_exceed_the_budget_get_stuck_or_starve(m
             assert model.may_enter(state, state.asked[0])
 
 
-def test_each_older_iteration_is_asked_by_itself() -> None:
+def test_each_older_iteration_is_checked_by_itself() -> None:
     older = [(3, 1), (3, 1)]  # both hold 1 of a peak of 4
     assert decide(4, True, 0, older, used=2, budget=9) == GRANTED
     assert decide(5, True, 0, older, used=2, budget=9) == RESERVED
     assert decide(8, True, 0, older, used=2, budget=9) == FULL
 
 
-def test_only_what_an_iteration_gives_back_is_counted_on() -> None:
+def test_the_rule_counts_only_on_bytes_that_an_iteration_gives_back() -> None:
     assert decide(2, True, 0, [(0, 3), (5, 1)], used=6, budget=10) == GRANTED
     assert decide(2, True, 0, [(0, 1), (5, 1)], used=6, budget=10) == RESERVED
 

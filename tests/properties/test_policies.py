@@ -1,4 +1,4 @@
-"""What policies promise whatever the jobs: random tides in the simulator, launching ahead included."""
+"""What policies promise for any jobs: random tides in the simulator, which also launch ahead."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_the_same_jobs_give_the_same_log(name: str, crowd: tuple[list[Submission
 @pytest.mark.parametrize("name", ["zico", "neaptide"])
 @given(crowd=crowds(2, 2))
 @settings(max_examples=60)
-def test_two_jobs_end_no_later_than_by_turns(name: str, crowd: tuple[list[Submission], int]) -> None:
+def test_two_jobs_end_no_later_than_when_they_take_turns(name: str, crowd: tuple[list[Submission], int]) -> None:
     submissions, budget_bytes = crowd
     together = [Submission(each.job) for each in submissions]
     profiles = [Profile.of(each.job.trace) for each in submissions]
     both_inside = sum(each.persistent_bytes for each in profiles) + max(each.ephemeral_bytes for each in profiles)
-    budget_bytes = max(budget_bytes, both_inside)  # else one must go to host memory for the other, which takes time
+    budget_bytes = max(budget_bytes, both_inside)  # otherwise one job is evicted for the other, which takes time
     by_turns = simulate(together, DEVICE, budget_bytes, find_policy("temporal"))
     assert simulate(together, DEVICE, budget_bytes, find_policy(name)).end_ns <= by_turns.end_ns * 1.001
 

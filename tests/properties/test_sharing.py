@@ -1,4 +1,4 @@
-"""What Gandiva, AntMan, Herald and Salus promise whatever the jobs: training and serving, priorities, small budgets."""
+"""What Gandiva, AntMan, Herald and Salus promise for any jobs: training, serving, priorities, small budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator against its rules written slowly, and what must hold whatever traces and policies do."""
+"""The simulator against a slow version of its rules, and what must hold for any traces and policies."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _least_budget(jobs: list[Submission]) -> int:
 
 @given(submissions(), st.integers(0, 150), st.integers(0, 2**32), st.booleans(), _contentions)
 @settings(max_examples=120)
-def test_whatever_a_policy_does_the_budget_holds_every_job_ends_and_all_is_given_back(
+def test_under_any_policy_the_budget_holds_every_job_ends_and_all_memory_is_given_back(
     jobs: list[Submission], room: int, seed: int, malicious: bool, contention: Contention
 ) -> None:
     budget = _least_budget(jobs) + room

@@ -45,7 +45,7 @@ def test_the_peak_is_persistent_and_ephemeral_and_the_top_of_the_curve(trace: Tr
 def test_the_curve_lasts_as_long_as_the_iteration(trace: Trace) -> None:
     curve = trace.curve()
     assert curve.start_ns == 0
-    # To the nanosecond, but for ops too short for one: they are given one each.
+    # Exact to the nanosecond, except that an op shorter than one is given one.
     assert 0 <= curve.end_ns - round(trace.seconds * 1e9) <= len(trace.ops)
 
 
@@ -65,7 +65,7 @@ def test_uses_are_found_by_looking_at_each_op(trace: Trace) -> None:
 
 
 @given(traces())
-def test_the_light_share_is_between_none_and_all(trace: Trace) -> None:
+def test_the_light_share_is_between_zero_and_one(trace: Trace) -> None:
     assert 0 <= trace.light_share <= 1 + 1e-12
     assert trace.light.dtype == np.bool_
 

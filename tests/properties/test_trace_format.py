@@ -1,4 +1,4 @@
-"""Any trace survives its file; any file gives a trace that holds together, or one line that says why not."""
+"""Any trace is read back from its file; any other file gives a consistent trace, or one line that says why not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = zlib.decompress(FILE[len(MAGIC) + FIXED.size + HEAD_LENGTH :])
 
 
 def assert_sound_or_refused(data: bytes) -> None:
-    """The bytes are refused in one line, or they are a trace that everybody can work with."""
+    """The bytes are refused in one line, or they are a consistent trace."""
     try:
         trace = decode(data)
     except TraceFormatError as error:

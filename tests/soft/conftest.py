@@ -31,7 +31,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def clean_device() -> Iterator[None]:
-    """Every test leaves the device idle, open and unbounded."""
+    """After every test the device is idle, its gates are open and it has no cap."""
     yield
     torch.soft.open_launch_gate()
     torch.soft.open_execution_gate()

@@ -1,4 +1,4 @@
-"""Holding the device's kernels back, so that a test sees what is launched and has not run."""
+"""Holds the device's kernels back, so that a test sees kernels that are launched and have not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building just in time, and what is said when it cannot be done."""
+"""Building just in time, and the errors when that is not possible."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def test_the_digest_follows_the_sources_and_torch(monkeypatch: pytest.MonkeyPatc
     assert EXTENSION.target() != before
 
 
-def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_compiler_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NEAPTIDE_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(BuildError, match=r"needs a C\+\+ compiler .*'no-such-compiler' was not found"):
         EXTENSION.load()
 
 
-def test_another_torch_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_torch_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "2.12.1+cpu")
     with pytest.raises(BuildError, match=r"needs torch 2\.13, this is torch 2\.12\.1"):
         EXTENSION.load()
 
 
-def test_a_cache_folder_that_cannot_be_written_is_one_clear_line(
+def test_a_cache_folder_that_cannot_be_written_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

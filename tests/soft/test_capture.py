@@ -28,7 +28,7 @@ def test_a_measured_trace_has_the_bytes_that_the_device_moved(name: str) -> None
     for kernel in sorted(torch.soft.kernel_log(), key=lambda kernel: kernel.launch_ns):
         level += kernel.taken_bytes - kernel.given_bytes
         peak = max(peak, level + kernel.scratch_bytes)
-    # Both counted from the last kernel's level: what is left of the step before differs.
+    # Both are counted from the last kernel's level, because the remains of the previous step differ.
     above = trace.peak_bytes - int(trace.held_bytes[-1])
     assert above == pytest.approx(peak - level, abs=0.001 * trace.peak_bytes)
 
@@ -54,7 +54,7 @@ class _Kernel:
         self.scratch_bytes = self.stream = 0
 
 
-def test_kernels_that_only_one_run_has_do_not_shift_the_others() -> None:
+def test_kernels_that_only_one_run_has_do_not_shift_the_other_kernels() -> None:
     recorded = ["aten::mm", "aten::clone", "aten::add"]
     run = KernelRun([
         _Kernel("aten::mm", 0, 10, 110),
@@ -74,14 +74,14 @@ def test_an_op_begins_when_the_device_is_free_for_it() -> None:
     run = KernelRun([
         _Kernel("aten::mm", 0, 0, 100),
         _Kernel("aten::add", 10, 120, 150),  # 20 ns between two kernels
-        _Kernel("aten::mul", 20, 150 + late, 170 + late),  # it waited for something
+        _Kernel("aten::mul", 20, 150 + late, 170 + late),  # the op waited for something
     ])  # fmt: skip
     found = times_from(run.names, [0, 1, 2], 3, [run], sms=1)
     assert found is not None
     assert np.allclose(found.seconds, [100e-9, 50e-9, 20e-9])
 
 
-def test_the_hosts_wait_for_the_device_is_not_its_work() -> None:
+def test_time_that_the_host_waits_for_the_device_is_not_host_time() -> None:
     run = KernelRun([
         _Kernel("aten::mm", 0, 0, 800),
         _Kernel("aten::mm", 10, 800, 1000),
@@ -93,7 +93,7 @@ def test_the_hosts_wait_for_the_device_is_not_its_work() -> None:
     assert np.allclose(found.host_seconds, [0, 10e-9, 40e-9, 60e-9])
 
 
-def test_work_done_aside_is_not_counted_as_the_programs() -> None:
+def test_work_that_is_not_the_programs_is_not_counted() -> None:
     copy = _Kernel("copy", 110, 110, 190)
     copy.stream = 7
     run = KernelRun([_Kernel("aten::mm", 1, 1, 100), copy, _Kernel("aten::add", 160, 200, 230)])
@@ -104,7 +104,7 @@ def test_work_done_aside_is_not_counted_as_the_programs() -> None:
     assert np.allclose(found.host_seconds, [0, (159 - 45) * 1e-9])
 
 
-def test_ops_sum_up_to_a_run_that_is_disturbed_as_runs_are() -> None:
+def test_the_times_of_ops_add_up_to_the_time_of_a_disturbed_run() -> None:
     def run(*lengths: int) -> KernelRun:
         ends = np.cumsum(lengths).tolist()
         return KernelRun(

@@ -48,7 +48,7 @@ def launching(value: torch.Tensor) -> threading.Thread:
 
 
 @pytest.mark.parametrize(("out", "back"), [(EVICT, RESTORE), (SUSPEND, RESUME)])
-def test_a_process_makes_room_when_asked_and_comes_back(out: int, back: int) -> None:
+def test_a_process_evicts_itself_when_asked_and_is_restored(out: int, back: int) -> None:
     value = torch.arange(1000.0, device="soft")
     torch.soft.synchronize()
     native.request(native.slot(), out)
@@ -61,7 +61,7 @@ def test_a_process_makes_room_when_asked_and_comes_back(out: int, back: int) -> 
     assert value.cpu().equal(torch.arange(1000.0) + 1)
 
 
-def test_a_process_that_launches_nothing_makes_room_too() -> None:
+def test_a_process_that_launches_nothing_evicts_itself_when_asked() -> None:
     value = torch.arange(1000.0, device="soft")
     torch.soft.synchronize()
     native.request(native.slot(), EVICT)
@@ -71,7 +71,7 @@ def test_a_process_that_launches_nothing_makes_room_too() -> None:
     assert value.cpu().equal(torch.arange(1000.0))
 
 
-def test_a_process_whose_launch_waits_for_memory_makes_room_again_and_again() -> None:
+def test_a_process_whose_launch_waits_for_memory_evicts_itself_again_and_again() -> None:
     value = torch.arange(1000.0, device="soft")
     torch.soft.synchronize()
     held = torch.soft.memory_reserved()

@@ -23,7 +23,7 @@ def as_it_was() -> Iterator[None]:
 
 
 def held_against_needed(cap: int | None, reuse_at_launch: bool) -> float:
-    """Most bytes held over most bytes needed, in ResNet steps without a synchronization between them."""
+    """The peak of held bytes divided by that of needed bytes, in ResNet steps without a synchronization between."""
     torch.manual_seed(0)
     with torch.soft.persistent_memory():
         work = build("resnet18", batch=2, device="soft")
@@ -47,11 +47,11 @@ def test_launching_ahead_takes_memory_early_and_a_cap_bounds_it() -> None:
 
 
 @pytest.mark.parametrize("cap", [None, 4])
-def test_taking_freed_blocks_again_at_launch_makes_it_small_at_any_cap(cap: int | None) -> None:
-    assert 1 <= held_against_needed(cap, reuse_at_launch=True) <= 1.15  # gaps, also beside what other tests left
+def test_reusing_freed_blocks_at_launch_keeps_early_allocation_small_at_any_cap(cap: int | None) -> None:
+    assert 1 <= held_against_needed(cap, reuse_at_launch=True) <= 1.15  # the rest is gaps, some left by other tests
 
 
-def test_nothing_is_overwritten_before_its_last_use() -> None:
+def test_a_block_is_not_overwritten_before_its_last_use() -> None:
     def run() -> tuple[int, torch.Tensor, torch.Tensor]:
         first = torch.full((1 << 18,), 3.0, device="soft") + 1
         address, result = first.data_ptr(), first * 2
@@ -60,7 +60,7 @@ def test_nothing_is_overwritten_before_its_last_use() -> None:
         return address, result, second
 
     torch.soft.set_reuse_at_launch(False)
-    run()  # every operator has been seen: none is run at once
+    run()  # an operator that was never seen runs at once, so let all be seen
     torch.soft.synchronize()
     hold()
     address, result, second = run()
@@ -70,7 +70,7 @@ def test_nothing_is_overwritten_before_its_last_use() -> None:
     assert second.eq(5).all().item()
 
 
-def test_the_series_shows_both_figures() -> None:
+def test_the_memory_series_shows_held_and_needed_bytes() -> None:
     value = torch.zeros(3 << 20, dtype=torch.uint8, device="soft")
     with torch.soft.record_memory_series() as samples:
         value = value + 1

@@ -23,7 +23,7 @@ KIB = 1 << 10
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 40 * KIB)), max_size=60))
 @settings(max_examples=40, deadline=None)
-def test_blocks_never_overlap_and_all_come_back(requests: list[tuple[bool, int]]) -> None:
+def test_blocks_never_overlap_and_are_all_given_back(requests: list[tuple[bool, int]]) -> None:
     pool = HostPool(piece_bytes=64 * KIB)
     passed = torch.accelerator.current_stream(torch.device("soft")).record_event()
     taken = []
@@ -44,7 +44,7 @@ def test_blocks_never_overlap_and_all_come_back(requests: list[tuple[bool, int]]
     assert len(pool._free) == len(pool._pieces)  # all joined again
 
 
-def test_joined_blocks_are_written_after_all_that_use_them() -> None:
+def test_joined_blocks_are_written_after_all_their_uses() -> None:
     pool = HostPool(piece_bytes=64 * KIB)
     blocks = [pool.take(KIB), pool.take(KIB)]
     streams = [torch.Stream(device="soft") for _ in blocks]
@@ -77,7 +77,7 @@ def test_a_storage_comes_back_from_the_host_as_it_was() -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, (1 << 18) + 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_codes_of_any_length_and_type(count: int, dtype: torch.dtype) -> None:
+def test_codes_restore_tensors_of_any_length_and_type(count: int, dtype: torch.dtype) -> None:
     values = torch.randn(count, generator=torch.Generator().manual_seed(0)).clamp_(min=0).to(dtype)
     values[0] = -0.0
     there = values.to("soft")
@@ -132,7 +132,7 @@ def program_of(gaps: list[Gap], **changes: object):  # type: ignore[no-untyped-d
     return compile_plan(trace(), Plan(planner="hand", gaps=tuple(gaps)), recording(**changes), find_device("soft"))
 
 
-def test_gaps_begin_and_end_at_moments() -> None:
+def test_a_gap_begins_once_the_program_lets_go_of_its_tensor() -> None:
     program = program_of([gap(1, 1, 5)])
     assert not program.refused
     assert program.plan.gaps == (gap(1, 1, 5),)
@@ -141,7 +141,7 @@ def test_gaps_begin_and_end_at_moments() -> None:
     assert [rerun.op for rerun in chain.reruns] == [0]
     assert chain.stays == {1}
     late = program_of([gap(1, 1, 5)], only_saved_from={1: 3, 2: 2})
-    assert late.plan.gaps == (gap(1, 3, 5),)  # nothing can go before the program lets go of it
+    assert late.plan.gaps == (gap(1, 3, 5),)  # a tensor cannot leave before the program lets go of it
 
 
 def test_a_swap_is_sent_released_and_fetched_in_this_order() -> None:

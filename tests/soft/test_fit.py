@@ -1,4 +1,4 @@
-"""A plan is carried out as the program goes on: what it holds, when it is made anew, and when it is refused."""
+"""A plan is carried out while the program runs: what it holds, when it is made anew, and when it is refused."""
 
 from __future__ import annotations
 

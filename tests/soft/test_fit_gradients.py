@@ -73,7 +73,7 @@ IMAGES = torch.randn(4, 3, 16, 16)
 
 
 @pytest.mark.parametrize(("ways", "stay"), [("s", True), ("r", True), ("r", False), ("sr", False)])
-def test_in_place_and_shared_tensors_and_dropout(ways: str, stay: bool) -> None:
+def test_in_place_ops_shared_tensors_and_dropout_give_the_same_gradients(ways: str, stay: bool) -> None:
     def step(model: nn.Module) -> None:
         model(IMAGES.to("soft")).square().sum().backward()
 
@@ -85,7 +85,7 @@ def test_in_place_and_shared_tensors_and_dropout(ways: str, stay: bool) -> None:
     assert run.plan.gaps
 
 
-def test_under_autocast() -> None:
+def test_gradients_are_bit_identical_under_autocast() -> None:
     def step(model: nn.Module) -> None:
         with torch.autocast("soft", dtype=torch.bfloat16):
             model(IMAGES.to("soft")).float().square().sum().backward()
@@ -96,7 +96,7 @@ def test_under_autocast() -> None:
         assert same(plain, planned)
 
 
-def test_two_backward_passes_over_one_graph() -> None:
+def test_two_backward_passes_over_one_graph_give_the_same_gradients() -> None:
     def step(model: nn.Module) -> None:
         loss = model(IMAGES.to("soft")).square().sum()
         loss.backward(retain_graph=True)
@@ -108,7 +108,7 @@ def test_two_backward_passes_over_one_graph() -> None:
         assert same(plain, planned)
 
 
-def test_the_backward_passes_of_two_losses() -> None:
+def test_the_backward_passes_of_two_losses_give_the_same_gradients() -> None:
     def step(model: nn.Module) -> None:
         first = model(IMAGES.to("soft")).square().sum()
         second = model(IMAGES.to("soft") + 1).sum()
@@ -121,7 +121,7 @@ def test_the_backward_passes_of_two_losses() -> None:
         assert same(plain, planned)
 
 
-def test_a_gradient_of_a_gradient() -> None:
+def test_a_gradient_of_a_gradient_is_the_same() -> None:
     def step(model: nn.Module) -> None:
         images = IMAGES.to("soft").requires_grad_()
         (slope,) = torch.autograd.grad(torch.tanh(model[0](images)).sum(), images, create_graph=True)

@@ -156,7 +156,7 @@ def test_the_accelerator_interface_finds_the_device() -> None:
     assert torch.soft.get_device_properties().multi_processor_count >= 1
 
 
-def test_the_kernel_log_tells_what_ran_when() -> None:
+def test_the_kernel_log_says_when_each_kernel_ran() -> None:
     value = torch.ones(1 << 18, device=SOFT)
     value + 1
     torch.soft.synchronize()

@@ -28,7 +28,7 @@ def test_out_of_memory_names_the_facts_and_leaves_the_device_usable() -> None:
     assert torch.zeros(1 << 20, device=SOFT).sum().item() == 0
 
 
-def test_memory_is_counted_and_comes_back() -> None:
+def test_memory_is_counted_and_given_back() -> None:
     torch.soft.synchronize()
     torch.soft.empty_cache()
     before = torch.soft.memory_allocated()
@@ -45,7 +45,7 @@ def test_memory_is_counted_and_comes_back() -> None:
     native.check_memory()
 
 
-def test_evicted_memory_comes_back_as_it_was() -> None:
+def test_evicted_memory_is_restored_bit_by_bit() -> None:
     value = torch.arange(1 << 20, device=SOFT)
     held = torch.soft.memory_reserved()
     assert torch.soft.evict() == held

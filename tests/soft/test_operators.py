@@ -45,7 +45,7 @@ def test_numpy_is_refused_and_values_are_readable() -> None:
     assert "device='soft:0'" in repr(value)
 
 
-def test_save_load_and_deepcopy() -> None:
+def test_save_load_and_deepcopy_keep_values() -> None:
     model = torch.nn.Linear(3, 3).to(SOFT)
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
@@ -69,7 +69,7 @@ def test_out_arguments_are_resized_and_may_be_strided() -> None:
     assert out.stride() == (1, 4)
 
 
-def test_operators_whose_shape_depends_on_data() -> None:
+def test_operators_whose_shape_depends_on_data_equal_the_cpu() -> None:
     host = torch.randn(20)
     device = host.to(SOFT)
     assert device[device > 0].cpu().equal(host[host > 0])
@@ -83,7 +83,7 @@ def test_operators_whose_shape_depends_on_data() -> None:
     assert device[torch.tensor([1, 2])].cpu().equal(host[[1, 2]])
 
 
-def test_complex_fft_and_linear_algebra() -> None:
+def test_complex_numbers_fft_and_linear_algebra_equal_the_cpu() -> None:
     host = torch.randn(4, 4)
     device = host.to(SOFT)
     assert torch.fft.fft(device).cpu().equal(torch.fft.fft(host))
@@ -131,7 +131,7 @@ def test_recurrent_networks_are_near_the_cpu(kind: type[torch.nn.RNNBase]) -> No
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_compile_with_the_eager_backend() -> None:
+def test_compile_works_with_the_eager_backend() -> None:
     compiled = torch.compile(lambda value: (value + 1).relu(), backend="eager")
     assert compiled(torch.zeros(3, device=SOFT)).tolist() == [1, 1, 1]
 

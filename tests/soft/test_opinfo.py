@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-# torch's samples import it for a base class that nothing here uses.
+# torch's samples import expecttest for a base class that these tests do not use.
 sys.modules.setdefault("expecttest", cast("ModuleType", SimpleNamespace(TestCase=unittest.TestCase)))
 
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
@@ -65,7 +65,7 @@ def gradients(output: Any, inputs: Any) -> list[torch.Tensor | None]:
 
 
 def check(op: Any, sample: Any) -> None:
-    """One sample on both devices; a sample that the CPU itself refuses says nothing."""
+    """Compare one sample on both devices; a sample that the CPU itself refuses is skipped."""
     given = (sample.input, sample.args, sample.kwargs)
     host = tree_map(lambda value: place(value, "cpu"), given)
     device = tree_map(lambda value: place(value, "soft"), given)

@@ -64,7 +64,7 @@ def workers(board: Path, count: int, **options: Any) -> Iterator[list[Worker]]:
 
 
 def look(board: Path) -> dict[str, Any]:
-    """The board as a process sees it that joins it anew, which reaps the dead."""
+    """The board's memory as seen by a new process, which first reaps dead ones."""
     code = (
         "import json, neaptide.devices.soft as soft\n"
         "soft.native.reap()\n"
@@ -124,7 +124,7 @@ def test_out_of_memory_in_one_process_does_not_disturb_another(tmp_path: Path) -
         assert "digest" in small.answer()
 
 
-def test_killed_processes_lose_no_byte(tmp_path: Path) -> None:
+def test_the_bytes_of_killed_processes_are_given_back(tmp_path: Path) -> None:
     board = tmp_path / "board"
     chance = random.Random(0)
     for _ in range(KILLS // 2):
@@ -132,7 +132,7 @@ def test_killed_processes_lose_no_byte(tmp_path: Path) -> None:
             for child in children:
                 child.go()
             for child in children:
-                time.sleep(chance.uniform(0, 0.4))  # somewhere in the middle
+                time.sleep(chance.uniform(0, 0.4))  # so that the process is killed anywhere in its work
                 child.process.send_signal(signal.SIGKILL)
     assert look(board)["used"] == 0
     assert "digest" in train_together(board, 1)[0]

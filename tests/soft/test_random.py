@@ -49,7 +49,7 @@ def test_dropout_does_not_make_launching_wait() -> None:
     let_go()
 
 
-def test_a_generator_of_its_own() -> None:
+def test_a_reseeded_generator_repeats_its_numbers() -> None:
     generator = torch.Generator(device=SOFT).manual_seed(3)
     first = torch.randn(5, generator=generator, device=SOFT)
     generator.manual_seed(3)

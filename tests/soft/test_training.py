@@ -42,7 +42,7 @@ def test_copies_on_a_side_stream_change_nothing(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["rnnlm-small", "seq2seq-small", "gnmt", "speech"])
-def test_recurrent_models_are_within_a_hair_of_the_cpu(model: str) -> None:
+def test_recurrent_models_are_within_rounding_of_the_cpu(model: str) -> None:
     device, host = train(model, "soft"), on_cpu(model, "sgd")
     for actual, expected in zip(device.parameters, host.parameters, strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
@@ -92,7 +92,7 @@ def test_eviction_at_any_moment_inside_an_iteration_changes_nothing(model: str) 
     native.check_memory()
 
 
-def test_parameters_do_not_depend_on_the_place_in_memory() -> None:
+def test_parameters_do_not_depend_on_addresses() -> None:
     with torch.soft.persistent_memory():
         run = train("resnet18", "soft", steps=2)
     assert identical(run, train("resnet18", "cpu", steps=2))

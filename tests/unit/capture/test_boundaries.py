@@ -1,4 +1,4 @@
-"""Which calls and steps of a program are an iteration. On the CPU: what is watched is the same on any device."""
+"""Which calls and steps of a program are an iteration. The tests use the CPU: boundaries are the same on any device."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def test_accumulated_gradients_are_one_iteration() -> None:
             if step % 4 == 3:
                 update.step()
                 update.zero_grad()
-    # Before the first step nobody can know how many calls there are; then the forward pass ends with the fourth.
+    # Before the first step the number of calls is unknown; afterwards the forward pass ends with the fourth.
     assert notes.text == "tf.e" * 3 + "tf.!e" + "tf....e" + "t...f.e"
 
 
-def test_of_two_optimizers_the_last_to_step_for_the_first_time_closes_the_iteration() -> None:
+def test_of_two_optimizers_the_one_that_first_steps_later_closes_the_iteration() -> None:
     generator, critic = model(), model()
     first, second = sgd(critic), sgd(generator)
     with noted() as notes:
@@ -116,7 +116,7 @@ def test_every_call_of_an_evaluation_is_an_iteration_of_its_own() -> None:
     assert notes.text == "tf!e" + "tfe" * 3 + "sese" + "tfe" * 2 + "sese"
 
 
-def test_an_evaluation_of_another_copy_of_the_model_is_one_too() -> None:
+def test_every_call_of_another_copy_of_the_model_is_an_iteration_of_its_own() -> None:
     network, average = model(), model().eval()
     update = sgd(network)
     with noted() as notes:
@@ -217,7 +217,7 @@ def test_when_the_closing_optimizer_stops_stepping_another_takes_its_place() -> 
     assert notes.text.endswith("tfe" * 3)
 
 
-def test_a_call_that_raises_leaves_nothing_open_but_its_iteration() -> None:
+def test_after_a_call_that_raises_only_its_iteration_is_open() -> None:
     network = model()
     update = sgd(network)
     with noted() as notes:
@@ -231,7 +231,7 @@ def test_a_call_that_raises_leaves_nothing_open_but_its_iteration() -> None:
 
 
 @pytest.mark.parametrize("use", [lambda: model()(BATCH), lambda: sgd(model()).step()])
-def test_nothing_is_watched_afterwards_or_on_another_device(use: Callable[[], object]) -> None:
+def test_boundaries_watch_no_other_device_and_nothing_once_removed(use: Callable[[], object]) -> None:
     before = nn.Module.__call__
     notes = Notes()
     boundaries = Boundaries(notes, "meta")

@@ -1,4 +1,4 @@
-"""What an estimate says of programs that nobody ran."""
+"""What an estimate says of programs that were not run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def forward_of(module: nn.Module, *shape: int, device: DeviceSpec = V100, half: 
 @pytest.mark.parametrize(
     ("name", "batch", "least_gib"), [("bert-large", 32, 8), ("resnet152", 75, 12), ("nasnet-large", 32, 16)]
 )
-def test_networks_that_do_not_fit_this_machine(name: str, batch: int, least_gib: float) -> None:
+def test_networks_that_do_not_fit_this_machine_are_estimated(name: str, batch: int, least_gib: float) -> None:
     trace = estimate(lambda: models.build(name, batch=batch).step, V100)
     trace.check()
     assert trace.estimated
@@ -76,7 +76,7 @@ def flops(call: Callable[[], object]) -> float:
     return float(estimate(lambda: call, V100).ops.flops[-1])
 
 
-def test_flops_of_matrix_products_and_convolutions() -> None:
+def test_flops_of_matrix_products_and_convolutions_are_exact() -> None:
     assert flops(lambda: torch.rand(3, 5) @ torch.rand(5, 7)) == 2 * 3 * 5 * 7
     images = (2, 4, 10, 10)
     assert flops(lambda: torch.conv2d(torch.rand(images), torch.rand(6, 4, 3, 3))) == 2 * (2 * 6 * 8 * 8) * 4 * 9
@@ -96,7 +96,7 @@ def test_a_convolutions_backward_costs_a_product_per_gradient(wanted: tuple[bool
 
 
 @pytest.mark.parametrize(("steps", "batch", "width", "hidden"), [(3, 2, 8, 16), (40, 4, 20, 33), (200, 5, 64, 48)])
-def test_an_lstms_workspace_is_the_librarys(steps: int, batch: int, width: int, hidden: int) -> None:
+def test_the_workspace_of_an_lstm_is_that_of_the_library(steps: int, batch: int, width: int, hidden: int) -> None:
     state = torch.zeros(batch, hidden)
     weights = [torch.zeros(4 * hidden, n) for n in (width, hidden)] + [torch.zeros(4 * hidden)] * 2
     args = (torch.zeros(steps, batch, width), *weights, state, state)

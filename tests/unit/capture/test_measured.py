@@ -1,4 +1,4 @@
-"""What a measured trace says of a program, checked on programs small enough to know."""
+"""What a measured trace says of a program, checked on programs whose ops and tensors are known."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_views_share_a_storage_and_in_place_ops_allocate_nothing() -> None:
     assert trace.tensors.bytes.tolist() == [400]
 
 
-def test_kinds() -> None:
+def test_every_tensor_has_its_kind() -> None:
     model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU())
     step = trainer(model, lambda: model(torch.rand(16, 4)).sum(), momentum=0.9)
     trace = measure(step, timed=0)
@@ -92,7 +92,7 @@ def test_saved_tensors_are_those_that_autograd_keeps() -> None:
     assert [int(trace.tensors.born[i]) for i in saved] == [0]  # the factor, and not the summand
 
 
-def test_module_paths_in_forward_and_backward() -> None:
+def test_ops_have_module_paths_in_forward_and_backward() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 4)))
     trace = measure(trainer(model, lambda: model(torch.rand(2, 4)).sum()), timed=0)
     for phase, name in ((Phase.FORWARD, "aten::addmm"), (Phase.BACKWARD, "aten::mm")):
@@ -105,7 +105,7 @@ def test_module_paths_in_forward_and_backward() -> None:
     assert "1.1.weight" in trace.tensors.label.words
 
 
-def test_phases_with_clipping_and_zeroing() -> None:
+def test_phases_are_right_with_clipping_and_zeroing() -> None:
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=True)
 
@@ -183,7 +183,7 @@ def test_inference_keeps_no_activation(mode: Callable[[], torch.no_grad]) -> Non
     assert not trace.tensors.saved.any()
 
 
-def test_several_optimizers_in_one_step() -> None:
+def test_a_step_may_have_several_optimizers() -> None:
     networks = [nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)]
     optimizers = [torch.optim.Adam(network.parameters(), foreach=True) for network in networks]
 
@@ -273,7 +273,7 @@ def test_times_add_up_to_the_step_and_every_op_has_one() -> None:
     assert trace.seconds == pytest.approx(trace.ops.seconds.sum() + trace.ops.host_seconds.sum())
 
 
-def test_sparse_gradients_and_custom_functions() -> None:
+def test_sparse_gradients_and_custom_functions_are_recorded() -> None:
     class Double(torch.autograd.Function):
         @staticmethod
         def forward(_: object, x: Tensor) -> Tensor:
@@ -296,7 +296,7 @@ def test_sparse_gradients_and_custom_functions() -> None:
     assert ops(trace, Phase.BACKWARD).count("aten::mul") == 1
 
 
-def test_the_recorder_leaves_other_devices_out() -> None:
+def test_the_recorder_ignores_other_devices() -> None:
     recorder = Recorder(torch.device("meta"))
     with recorder:
         torch.ones(3) + 1

@@ -1,4 +1,4 @@
-"""Networks that nobody here wrote: Hugging Face models, built from a configuration without any download."""
+"""Networks from outside the project: Hugging Face models, built from a configuration without any download."""
 
 from __future__ import annotations
 

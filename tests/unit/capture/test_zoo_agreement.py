@@ -26,7 +26,7 @@ def estimated_trace(name: str) -> Trace:
 
 
 def networks(*without: str) -> list[ParameterSet]:
-    """Each network's tests go to one process, where its traces are made once."""
+    """Every network but these. All tests of a network run in one process, so its traces are made once."""
     names = (name for name in models.names() if name not in without)
     return [pytest.param(name, marks=pytest.mark.xdist_group(f"zoo {name}")) for name in names]
 
@@ -40,7 +40,7 @@ def tensor_bytes(trace: Trace) -> np.ndarray:
 
 
 def allocator_peak(name: str) -> int:
-    """The most that torch's CPU allocator had out during a third training step, by its own record."""
+    """The most bytes that torch's CPU allocator had given out during a third training step, by its own record."""
     gc.collect()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         workload = models.build(name, scale="tiny")

@@ -30,12 +30,12 @@ BLOCK = MemoryCurve([0, 10], [5])
         ([0, 1], [-1], "levels must not be negative"),
     ],
 )
-def test_what_is_no_curve_is_refused(edges: object, levels: object, message: str) -> None:
+def test_arrays_that_make_no_curve_are_refused(edges: object, levels: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MemoryCurve(edges, levels)  # type: ignore[arg-type]
 
 
-def test_a_curve_keeps_its_own_copy_that_nobody_can_write() -> None:
+def test_a_curve_keeps_its_own_copy_which_is_read_only() -> None:
     edges, levels = np.array([0, 5]), np.array([7])
     curve = MemoryCurve(edges, levels)
     edges[0], levels[0] = 3, 9
@@ -55,7 +55,7 @@ def test_a_curve_keeps_its_own_copy_that_nobody_can_write() -> None:
                 array[0] = 1
 
 
-def test_a_step_counts_from_its_edge_until_just_before_the_next() -> None:
+def test_a_step_holds_from_its_edge_until_just_before_the_next() -> None:
     assert TIDE.at([-1, 0, 9, 10, 19, 20, 29, 30, 31]).tolist() == [0, 2, 2, 6, 6, 3, 3, 0, 0]
 
 
@@ -69,7 +69,7 @@ def test_an_area_beyond_64_bits_is_exact() -> None:
     assert MemoryCurve.of_steps([1 << 40], [1 << 40]).area == 1 << 80
 
 
-def test_a_step_of_no_time_lasts_a_nanosecond() -> None:
+def test_a_step_of_no_time_is_given_a_nanosecond() -> None:
     assert MemoryCurve.of_steps([0, 3, 0], [1, 2, 9]) == MemoryCurve([0, 1, 4, 5], [1, 2, 9])
 
 
@@ -106,11 +106,11 @@ def test_lowering_stops_at_zero() -> None:
         (99, None),
     ],
 )
-def test_what_remains_starts_now(time_ns: int, left: MemoryCurve | None) -> None:
+def test_the_remaining_curve_starts_at_the_given_time(time_ns: int, left: MemoryCurve | None) -> None:
     assert total_remaining([TIDE], [time_ns]) == left
 
 
-def test_what_remains_of_several_is_summed() -> None:
+def test_the_remaining_parts_of_several_curves_are_summed() -> None:
     both = total_remaining([TIDE, TIDE, TIDE], [4, 12, 99])
     assert both == total([MemoryCurve([0, 6, 16, 26], [2, 6, 3]), MemoryCurve([0, 8, 18], [6, 3])])
 
@@ -147,7 +147,7 @@ def test_coarsening_joins_no_more_than_it_must() -> None:
         assert len(bumps.coarsen(steps)) == steps
 
 
-def test_joins_that_cost_the_same_do_not_cover_each_other() -> None:
+def test_joins_that_cost_the_same_do_not_overlap() -> None:
     even = MemoryCurve(np.arange(9), np.arange(8))
     for steps in range(1, 9):
         assert (even.coarsen(steps).at(even.edges_ns[:-1]) >= even.bytes).all()
@@ -168,7 +168,7 @@ def test_a_curve_cannot_be_coarsened_to_nothing(steps: int) -> None:
 class TestEarliestFit:
     """The smallest delay that keeps the sum within the budget (Zico's question)."""
 
-    def test_nothing_else_running_means_no_wait(self) -> None:
+    def test_a_curve_without_a_base_does_not_wait(self) -> None:
         assert TIDE.earliest_fit(None, 6) == 0
         assert TIDE.earliest_fit(None, 6, not_before_ns=17) == 17
 
@@ -184,11 +184,11 @@ class TestEarliestFit:
     def test_a_later_start_that_already_fits_is_taken_as_it_is(self) -> None:
         assert TIDE.earliest_fit(TIDE, 9, not_before_ns=13) == 13
 
-    def test_it_may_go_before_a_base_that_begins_later(self) -> None:
+    def test_a_curve_may_go_before_a_base_that_begins_later(self) -> None:
         assert BLOCK.earliest_fit(BLOCK.shift(10), 5) == 0
         assert BLOCK.earliest_fit(BLOCK.shift(9), 5) == 19
 
-    def test_its_own_offset_counts(self) -> None:
+    def test_the_offset_of_the_curve_itself_counts(self) -> None:
         assert BLOCK.shift(4).earliest_fit(BLOCK, 5) == 6
         assert BLOCK.shift(-4).earliest_fit(BLOCK, 5) == 14
 
@@ -197,12 +197,12 @@ class TestEarliestFit:
         assert BLOCK.earliest_fit(BLOCK.shift(4), 5, not_before_ns=-6) == -6
         assert BLOCK.earliest_fit(BLOCK.shift(4), 5, not_before_ns=-5) == 14
 
-    def test_none_means_that_it_is_too_large_alone(self) -> None:
+    def test_none_means_that_the_curve_alone_exceeds_the_budget(self) -> None:
         assert TIDE.earliest_fit(None, 5) is None
         assert TIDE.earliest_fit(TIDE, 5) is None
         assert TIDE.earliest_fit(TIDE, 6) is not None
 
-    def test_a_base_beyond_the_budget_is_kept_clear_of_even_by_an_empty_step(self) -> None:
+    def test_even_an_empty_step_avoids_a_base_above_the_budget(self) -> None:
         assert MemoryCurve([0, 5, 6], [0, 3]).earliest_fit(BLOCK, 4) == 10
 
     def test_a_gap_between_two_bumps_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ class TestEarliestFit:
 
 
 def count_slow_paths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Notes each look at all of a curve's bumps from here on."""
+    """Record each search through all of a curve's bumps from now on."""
     calls: list[int] = []
     original = curve_module._runs_above
 

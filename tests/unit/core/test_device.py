@@ -13,20 +13,20 @@ V100 = CATALOGUE["V100-16GB"]
 
 
 class TestCatalogue:
-    """The devices of the papers, and two of today's."""
+    """The devices of the papers, and current ones."""
 
     def test_names_are_unique_however_they_are_written(self) -> None:
         plain = [name.lower().replace("-", "") for name in CATALOGUE]
         assert len(set(plain)) == len(CATALOGUE)
         assert all(name == spec.name for name, spec in CATALOGUE.items())
 
-    def test_nobody_can_change_it(self) -> None:
+    def test_the_catalogue_and_its_devices_cannot_be_changed(self) -> None:
         with pytest.raises(TypeError):
             CATALOGUE["mine"] = V100  # type: ignore[index]
         with pytest.raises(AttributeError):
             V100.sms = 1  # type: ignore[misc]
 
-    def test_figures_are_in_units_and_not_in_thousands_of_them(self) -> None:
+    def test_figures_are_in_plain_bytes_and_flops(self) -> None:
         assert (V100.memory_bytes, V100.sms) == (16 * GIB, 80)
         assert (V100.flops, V100.half_flops) == (15.7e12, 125e12)
         assert (V100.bandwidth, V100.link_bandwidth) == (900e9, 12e9)
@@ -57,7 +57,7 @@ def test_a_part_of_the_name_that_only_one_device_has_is_enough(part: str, name: 
     assert find_device(part).name == name
 
 
-def test_a_part_that_several_have_names_them_all() -> None:
+def test_an_ambiguous_part_of_a_name_is_answered_with_all_its_devices() -> None:
     with pytest.raises(ValueError, match=r"^device 'a100' could be A100-40GB or A100-80GB$"):
         find_device("a100")
 
@@ -72,19 +72,19 @@ def test_a_name_that_is_nearly_right_is_answered_with_the_nearest_first(wrong: s
 
 
 @pytest.mark.parametrize("wrong", ["", "-", "xyz", "a\nb"])
-def test_a_name_that_is_nothing_like_any_is_answered_with_the_catalogue(wrong: str) -> None:
+def test_a_name_unlike_all_others_is_answered_with_the_catalogue(wrong: str) -> None:
     with pytest.raises(ValueError, match=f"the catalogue has {', '.join(CATALOGUE)}; a TOML file can") as caught:
         find_device(wrong)
     assert repr(wrong) in str(caught.value)
 
 
 class TestSpec:
-    """What a device cannot be."""
+    """Figures that no device can have."""
 
     @pytest.mark.parametrize("field", [field for field in DeviceSpec.__dataclass_fields__ if field != "name"])
     @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
     def test_every_figure_is_positive_and_finite(self, field: str, value: float) -> None:
-        if field == "swap_seconds" and value == 0:  # nobody knows it
+        if field == "swap_seconds" and value == 0:  # 0 stands for unknown
             assert replace(V100, swap_seconds=0.0) == V100
             return
         with pytest.raises(ValueError, match=f"^device V100-16GB: {field} must be positive and finite, not {value}$"):
@@ -120,11 +120,11 @@ class TestToml:
         assert (device.name, device.memory_bytes, device.sms) == ("mine", 24 * GIB, 82)
         assert (device.bandwidth, device.link_bandwidth) == (936e9, 12e9)
 
-    def test_matrices_are_as_fast_as_anything_unless_it_is_said(self) -> None:
+    def test_matrix_products_run_at_the_plain_rate_unless_the_file_says_otherwise(self) -> None:
         assert parse_device(FULL).matrix_flops == parse_device(FULL).half_flops == 35.6e12
         assert parse_device(FULL + "half_flops = 71e12").half_flops == 71e12
 
-    def test_the_rest_comes_from_a_device_it_is_like(self) -> None:
+    def test_missing_figures_come_from_the_device_named_by_like(self) -> None:
         device = parse_device('name = "half"\nlike = "v100"\nmemory = "8GiB"\nkernel_time = "2us"\nhost_time = 1e-5')
         assert device == replace(V100, name="half", memory_bytes=8 * GIB, kernel_seconds=2e-6, host_seconds=1e-5)
 
@@ -167,7 +167,7 @@ class TestToml:
             (FULL.replace('"24GiB"', "1979-05-27"), "got `date`"),
         ],
     )
-    def test_what_describes_no_device_is_refused_in_one_line(self, text: str, message: str) -> None:
+    def test_a_text_that_describes_no_device_is_refused_in_one_line(self, text: str, message: str) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             parse_device(text)
         assert len(str(caught.value).splitlines()) == 1

@@ -34,13 +34,13 @@ def test_the_table_says_which_moves_are_legal(before: JobState, after: JobState)
     assert (after in LEGAL[before]) == ((before, after) in MOVES)
 
 
-def test_every_state_says_where_it_leads_and_nobody_can_change_that() -> None:
+def test_the_table_covers_every_state_and_is_read_only() -> None:
     assert set(LEGAL) == set(JobState)
     with pytest.raises(TypeError):
         LEGAL[DONE] = frozenset(JobState)  # type: ignore[index]
 
 
-def test_nothing_follows_an_end_and_every_other_state_can_come_to_one() -> None:
+def test_an_ended_job_stays_ended_and_every_other_job_can_fail() -> None:
     for state in JobState:
         assert state.ended == (not LEGAL[state]) == (state in (DONE, FAILED))
         assert state.ended or FAILED in LEGAL[state]
@@ -56,7 +56,7 @@ def test_every_state_of_the_ledger_is_shown_by_its_name_unless_the_job_is_evicte
     assert display_state(state, evicted=True, unresponsive=True) is DisplayState.STOPPED
 
 
-def test_a_job_trains_until_it_is_stopped_unless_it_is_said() -> None:
+def test_by_default_a_job_trains_until_it_is_stopped() -> None:
     plain = Job(name="vgg", trace=TRACE)
     assert plain == Job(
         name="vgg",
@@ -79,6 +79,6 @@ def test_a_job_trains_until_it_is_stopped_unless_it_is_said() -> None:
         ({"deadline_seconds": float("nan")}, "^job vgg: the deadline must be positive, not nan$"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(facts: dict[str, object], message: str) -> None:
+def test_a_job_with_impossible_facts_is_refused(facts: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Job(**{"name": "vgg", "trace": TRACE, **facts})  # type: ignore[arg-type]

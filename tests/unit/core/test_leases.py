@@ -10,7 +10,7 @@ from neaptide.core.traces.profile import Profile
 from tides import MIB, tide
 
 
-def test_the_leases_to_come_are_the_most_from_each_op_to_the_end() -> None:
+def test_the_leases_to_come_are_the_highest_from_each_op_to_the_end() -> None:
     trace = tide(ops=512, persistent=10 * MIB, ephemeral=100 * MIB)
     levels = Leases.of(trace).to_come().tolist()
     assert len(levels) == 512
@@ -33,12 +33,12 @@ def test_leases_exceed_the_needed_bytes_most_after_the_peak_and_by_a_quarter_of_
 def test_a_kernel_has_the_leases_of_the_op_that_launched_it() -> None:
     leases = Leases.of(tide(ops=8, ephemeral=100 * MIB))
     by_op = leases.to_come()
-    op_of_kernel = np.array([0, 0, 0, 1, 2, 5, 3, 4, 5, 6, 7, 7])  # the sixth was taken for a later op's
+    op_of_kernel = np.array([0, 0, 0, 1, 2, 5, 3, 4, 5, 6, 7, 7])  # the sixth is assigned to a later op by mistake
     expected = [by_op[op] for op in (0, 0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 7)]
     assert leases.to_come(op_of_kernel).tolist() == expected
 
 
-def test_a_profile_without_leases_is_one_of_needed_bytes() -> None:
+def test_a_profile_without_leases_counts_needed_bytes() -> None:
     trace = tide(persistent=10 * MIB, ephemeral=100 * MIB)
     assert Profile.of(trace).persistent_bytes == trace.persistent_bytes
     assert Profile.of(trace).peak_bytes == trace.peak_bytes

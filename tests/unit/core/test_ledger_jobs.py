@@ -1,4 +1,4 @@
-"""Jobs that come to the ledger while it is in use, and go."""
+"""Jobs that join the ledger and leave it while it is in use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_name_is_free_again_when_its_job_has_ended() -> None:
     assert not ledger.knows("a")
 
 
-def test_an_iteration_that_ended_as_its_job_was_told_to_leave_is_not_run_again() -> None:
+def test_an_iteration_that_ended_while_its_job_was_being_suspended_is_not_run_again() -> None:
     ledger = Ledger((), 2000 * MIB)
     _arrived(ledger, "a")
     for action in (act.Admit("a"), act.Start("a"), act.Suspend("a")):

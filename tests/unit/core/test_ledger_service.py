@@ -67,7 +67,7 @@ def test_a_larger_iteration_counts_as_more_service_and_is_not_slower_beside_anot
     assert seen(made, "a").beside["b"] == 1.2
 
 
-def test_a_job_that_grew_is_seen_with_what_it_needs_now() -> None:
+def test_a_policy_sees_the_grown_needs_of_a_job_that_grew() -> None:
     trace = make_trace([Op(seconds=1.0, scratch_bytes=40), Op(seconds=1.0, scratch_bytes=80)])
     made = Ledger([Job(name="a", trace=trace)], budget_bytes=1000)
     made.apply(JobArrived(0, "a"))
@@ -78,7 +78,7 @@ def test_a_job_that_grew_is_seen_with_what_it_needs_now() -> None:
     assert after.needs is not None
     assert after.needs.peak == after.ephemeral_bytes == 3 * before.ephemeral_bytes
     assert after.persistent_bytes == before.persistent_bytes
-    made.apply(JobGrew(2, "a", before.peak_bytes))  # said again by a job that has come back
+    made.apply(JobGrew(2, "a", before.peak_bytes))  # reported again by a job that has returned
     assert seen(made, "a").profile.peak_bytes == after.peak_bytes
 
 
@@ -104,7 +104,7 @@ def test_an_inference_job_that_was_idle_starts_level_too_and_keeps_its_share_whi
     assert seen(made, "b").share_ns == 3 * SECOND
 
 
-def test_the_time_in_a_lane_counts_from_admission_a_move_or_the_way_back() -> None:
+def test_the_time_in_a_lane_counts_from_admission_a_move_or_a_return() -> None:
     made = ledger(a=JobKind.TRAINING)
     do(made, 5, Admit("a", 0))
     assert seen(made, "a").lane_since_ns == 5
@@ -151,7 +151,7 @@ def test_a_slowdown_is_above_zero_even_when_an_iteration_took_no_time() -> None:
     assert seen(made, "a").beside["b"] > 0
 
 
-def test_several_iterations_of_a_job_alone_count_as_many_and_as_long_as_their_mean() -> None:
+def test_iterations_reported_together_count_one_by_one_with_their_mean_time() -> None:
     made = ledger(a=JobKind.TRAINING)
     do(made, 0, Admit("a"), Start("a"))
     made.apply(IterationEnded(8 * SECOND, "a", 8 * SECOND, (), 4))

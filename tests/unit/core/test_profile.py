@@ -12,21 +12,21 @@ TRACE = make_trace(
 )
 
 
-def test_the_utilisation_is_told_for_the_forward_pass_and_for_the_rest() -> None:
+def test_a_profile_gives_the_utilisation_of_the_forward_pass_and_of_the_rest() -> None:
     profile = Profile.of(TRACE)
     assert profile.utilisation == pytest.approx(6 / 8)
     assert profile.forward_utilisation == pytest.approx(2 / 4)
     assert profile.rest_utilisation == pytest.approx(1.0)
 
 
-def test_where_it_is_not_known_it_is_that_of_the_iteration() -> None:
+def test_an_unknown_utilisation_of_the_rest_is_that_of_the_iteration() -> None:
     assert tide(1, utilisation=0.3).rest_utilisation == 0.3
 
 
-def test_the_longest_op_is_told() -> None:
+def test_a_profile_gives_the_duration_of_the_longest_op() -> None:
     assert Profile.of(TRACE).longest_ns == 4_000_000_000
 
 
-def test_the_highest_need_from_a_position_on_is_told() -> None:
+def test_a_profile_gives_the_highest_need_from_a_position_on() -> None:
     profile = tide(2, 6, 3, step_ns=10)
     assert [profile.remaining_peak(at) for at in (0, 10, 19, 20, 29, 30, 99)] == [6, 6, 6, 3, 3, 0, 0]

@@ -1,4 +1,4 @@
-"""What one iteration does: bytes held, times, uses, and what is no trace."""
+"""What one iteration does: bytes held, times and uses. Inconsistent traces are refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestColumns:
         with pytest.raises(IndexError):
             Lists.of([[3, 1], [], [4]])[position]
 
-    def test_no_rows_are_no_lists(self) -> None:
+    def test_a_column_made_of_no_rows_is_empty(self) -> None:
         assert len(Lists.of([])) == len(Labels.of([])) == 0
         assert Lists.of([[], []]).items.dtype == np.int64
 
@@ -77,12 +77,12 @@ class TestMemory:
         assert trace.held_bytes.tolist() == [150, 200, 257, 200]
         assert (trace.persistent_bytes, trace.ephemeral_bytes, trace.peak_bytes) == (100, 157, 257)
 
-    def test_persistent_is_what_outlives_the_iteration_also_if_born_in_it(self) -> None:
+    def test_a_tensor_that_outlives_the_iteration_is_persistent_even_if_born_in_it(self) -> None:
         trace = make_trace([Op()] * 2, [Tensor(bytes=5, born=-1, died=2), Tensor(bytes=3, born=1, died=2)])
         assert trace.persistent_bytes == 8
         assert trace.ephemeral_bytes == 0
 
-    def test_what_came_from_before_but_dies_is_ephemeral(self) -> None:
+    def test_a_tensor_from_before_the_iteration_that_dies_in_it_is_ephemeral(self) -> None:
         trace = make_trace([Op()] * 2, [Tensor(bytes=5, born=-1, died=1)])
         assert (trace.persistent_bytes, trace.ephemeral_bytes) == (0, 5)
 
@@ -279,6 +279,6 @@ def test_check_accepts_consistent_traces() -> None:
     make_trace([Op()]).check()  # no tensor at all
 
 
-def test_what_is_no_column_is_refused_at_once() -> None:
+def test_a_value_that_is_no_column_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match=r"not a column: \[1, 2, 3, 4\]"):
         with_op(seconds=[1, 2, 3, 4])

@@ -40,7 +40,7 @@ def forged(
 
 
 def refusal(data: bytes) -> str:
-    """The message with which the bytes are refused, and nothing but TraceFormatError will do."""
+    """The message with which the bytes are refused; the error must be a TraceFormatError."""
     with pytest.raises(TraceFormatError) as caught:
         decode(data)
     message = str(caught.value)
@@ -52,10 +52,10 @@ def refusal(data: bytes) -> str:
 def test_a_trace_is_read_back_exactly() -> None:
     trace = training_trace()
     assert columns_of(decode(encode(trace))) == columns_of(trace)
-    assert columns_of(decode(forged())) == columns_of(trace)  # the forger changes nothing of its own accord
+    assert columns_of(decode(forged())) == columns_of(trace)  # without edits, `forged` changes nothing
 
 
-def test_what_is_read_is_read_only_as_any_trace() -> None:
+def test_a_trace_that_was_read_is_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         decode(SMALL).ops.seconds[0] = 1.0
 
@@ -112,13 +112,13 @@ def test_a_foreign_file_is_not_a_trace_file(data: bytes) -> None:
     assert refusal(data) == "not a trace file"
 
 
-def test_nothing_after_the_name_is_a_truncated_file() -> None:
+def test_a_file_that_ends_after_its_magic_is_truncated() -> None:
     assert refusal(MAGIC) == "truncated trace file"
     assert refusal(MAGIC + b"\0" * (FIXED.size - 1)) == "truncated trace file"
 
 
 @pytest.mark.parametrize("version", [0, VERSION + 1, 2**32 - 1])
-def test_another_version_is_named_together_with_what_to_do(version: int) -> None:
+def test_a_refused_version_is_named_together_with_what_to_do(version: int) -> None:
     data = MAGIC + FIXED.pack(version, 0, 0)
     expected = f"trace file of version {version}; this neaptide reads version {VERSION}: profile again"
     assert refusal(data) == expected
@@ -215,7 +215,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_header_that_lies_is_refused_though_its_checksum_is_right(lie: str) -> None:
+def test_a_false_header_is_refused_though_its_checksum_is_right(lie: str) -> None:
     message = refusal(forged(LIES[lie]))
     assert message.startswith("damaged trace file: ")
 
@@ -252,7 +252,7 @@ def test_a_refusal_says_what_is_wrong(lie: str, message: str) -> None:
         b"\x81\xa3ops\x81\xa4name\x92\x91\x93\xa3<i8\x01" + b"\x91" * 100_000,
     ],
 )
-def test_a_header_that_is_none_is_refused_though_its_checksum_is_right(head: bytes) -> None:
+def test_bytes_that_are_no_header_are_refused_though_their_checksum_is_right(head: bytes) -> None:
     assert refusal(forged(head=head)).startswith("damaged trace file: ")
 
 
@@ -277,7 +277,7 @@ def test_columns_shorter_or_longer_than_declared_are_refused(body: Callable[[byt
     assert refusal(forged(body=body)).startswith("damaged trace file: ")
 
 
-def test_what_is_no_trace_is_refused_as_check_refuses_it() -> None:
+def test_an_inconsistent_trace_is_refused_with_the_reason_that_check_gives() -> None:
     last_flag_is_two = forged(body=lambda data: data[:-1] + b"\2")
     assert refusal(last_flag_is_two) == (
         "damaged trace file: not a trace: it has a flag that is neither true nor false"

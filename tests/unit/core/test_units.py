@@ -81,14 +81,14 @@ def test_seconds_are_read_in_units_from_nanoseconds_to_hours(text: str, seconds:
         ".",
     ],
 )
-def test_what_is_no_amount_of_memory_is_refused_with_an_example(text: str) -> None:
+def test_a_text_that_is_no_amount_of_memory_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not an amount of memory; write it like 2GiB or 500MB$") as caught:
         parse_bytes(text)
     assert str(caught.value).startswith(repr(text))
 
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "5GB", "1m", "1day", "1:30", "1e", "nan", "inf"])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a duration; write it like 50ms or 1.5s$") as caught:
         parse_seconds(text)
     assert str(caught.value).startswith(repr(text))

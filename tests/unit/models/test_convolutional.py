@@ -57,18 +57,18 @@ def step_and_weigh(work: Workload) -> tuple[Tensor, int]:
     return loss, sum(saved.values())
 
 
-def test_every_name_is_in_the_zoo() -> None:
+def test_the_zoo_has_every_convolutional_network() -> None:
     assert set(PARAMETERS) <= set(names())
 
 
 @every_network
-def test_has_the_published_number_of_parameters(name: str) -> None:
+def test_a_network_has_the_published_number_of_parameters(name: str) -> None:
     with torch.device("meta"):
         assert weights(recipe(name).module()) == PARAMETERS[name]
 
 
 @every_network
-def test_tiny_steps_with_a_finite_loss_and_a_gradient_for_every_parameter(name: str) -> None:
+def test_a_tiny_network_steps_with_a_finite_loss_and_a_gradient_for_every_parameter(name: str) -> None:
     work = build(name, scale="tiny")
     assert torch.isfinite(work.step())
     without = [path for path, parameter in work.model.named_parameters() if parameter.grad is None]
@@ -76,7 +76,7 @@ def test_tiny_steps_with_a_finite_loss_and_a_gradient_for_every_parameter(name: 
 
 
 @every_network
-def test_tiny_steps_and_infers_with_a_batch_of_one(name: str) -> None:
+def test_a_tiny_network_trains_and_infers_with_a_batch_of_one(name: str) -> None:
     work = build(name, batch=1, scale="tiny")
     assert torch.isfinite(work.step())
     output = work.infer()
@@ -86,7 +86,7 @@ def test_tiny_steps_and_infers_with_a_batch_of_one(name: str) -> None:
 
 
 @every_network
-def test_steps_on_fake_tensors_and_tiny_has_as_heavy_activations_as_the_paper(name: str) -> None:
+def test_a_network_steps_on_fake_tensors_and_its_activations_are_as_heavy_at_tiny_scale(name: str) -> None:
     """Activations outweigh the weights at tiny scale just where they do in the published network."""
     with FakeTensorMode():
         chosen = recipe(name)

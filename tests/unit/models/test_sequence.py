@@ -32,7 +32,7 @@ SPEECH = 54_824_157
 
 NAMES = (*PUBLISHED, *BERT_ENCODERS, "speech")
 
-# The input that a later word must not reach back from.
+# The index of the input whose later words must not influence earlier outputs.
 CAUSAL = {
     "seq2seq-small": 1,
     "seq2seq-medium": 1,
@@ -63,7 +63,7 @@ def every_tensor(output: Any) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_paper_scale_has_the_published_parameters(name: str) -> None:
+def test_a_network_at_paper_scale_has_the_published_parameters(name: str) -> None:
     published, tolerance = PUBLISHED[name]
     assert count(on_meta(name)) == pytest.approx(published, rel=tolerance, abs=0)
 
@@ -79,7 +79,7 @@ def test_speech_has_the_parameters_of_its_layers() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tiny_scale_trains_and_serves(name: str) -> None:
+def test_a_network_at_tiny_scale_trains_and_serves(name: str) -> None:
     torch.manual_seed(0)
     workload = build(name, scale="tiny")
     assert workload.step().isfinite()
@@ -89,7 +89,7 @@ def test_tiny_scale_trains_and_serves(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tiny_scale_learns_a_fixed_batch(name: str) -> None:
+def test_a_network_at_tiny_scale_learns_a_fixed_batch(name: str) -> None:
     torch.manual_seed(0)
     chosen = recipe(name, "tiny")
     model = chosen.module().eval()  # dropout would hide the progress
@@ -106,7 +106,7 @@ def test_tiny_scale_learns_a_fixed_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CAUSAL)
-def test_a_later_word_leaves_earlier_outputs_alone(name: str) -> None:
+def test_a_later_word_does_not_change_earlier_outputs(name: str) -> None:
     torch.manual_seed(0)
     chosen = recipe(name, "tiny")
     model = chosen.module().eval()
@@ -162,7 +162,7 @@ def test_the_classifier_weight_is_the_embedding(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_paper_scale_runs_forward_and_backward_on_fake_tensors(name: str) -> None:
+def test_a_network_at_paper_scale_runs_forward_and_backward_on_fake_tensors(name: str) -> None:
     with FakeTensorMode():
         chosen = recipe(name, "paper")
         model = chosen.module()

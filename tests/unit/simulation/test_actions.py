@@ -64,7 +64,7 @@ def test_a_closed_gate_holds_heavy_ops_before_they_start_and_never_one_that_runs
 def test_a_closed_gate_holds_ops_that_were_launched_ahead_as_well() -> None:
     ahead = make_trace([Op(seconds=1.0, fill=0.9) for _ in range(3)], asynchronous=True)
     outcome = run(ahead, {0.5: [SetGate("a", False)], 5.0: [SetGate("a", True)]}, flat(1, fill=0.9))
-    # Beside the first op of a; nothing of a runs after that.
+    # b runs beside the first op of a; after that no op of a runs.
     assert when(outcome, ev.IterationEnded, "b0") == pytest.approx([1.8], rel=1e-6)
     assert when(outcome, ev.IterationEnded) == [7.0]
 
@@ -77,14 +77,14 @@ def test_light_ops_pass_a_closed_gate() -> None:
     assert when(run(light, {0.5: [SetGate("a", False)]}), ev.IterationEnded) == [2.0]
 
 
-def test_an_op_behind_the_gate_takes_nothing_of_the_device() -> None:
+def test_an_op_held_by_the_gate_slows_no_other_op() -> None:
     outcome = run(flat(2, fill=1.0), {1.0: [SetGate("a", False)], 4.0: [SetGate("a", True)]}, flat(3, fill=1.0))
-    # Side by side at half speed for the first second; a's first op ends at 2 s and its second is held.
+    # Both jobs run side by side at half speed until a's first op ends at 2 s; a's second op is held.
     assert when(outcome, ev.IterationEnded, "b0") == [4.0]
     assert when(outcome, ev.IterationEnded) == [5.0]
 
 
-def test_a_plan_counts_from_the_next_iteration_on() -> None:
+def test_a_plan_takes_effect_with_the_next_iteration() -> None:
     small, large = flat(2, level=5, persistent=10), flat(1, level=100, persistent=20)
 
     def tell(view: View) -> list[Action]:
@@ -106,7 +106,7 @@ def test_a_plan_counts_from_the_next_iteration_on() -> None:
     ]
 
 
-def test_suspending_inside_an_iteration_lets_the_op_end_copies_out_and_goes_on_where_it_was() -> None:
+def test_a_job_suspended_inside_an_iteration_ends_its_op_is_copied_out_and_resumes_there() -> None:
     trace = flat(3, level=LINK, persistent=LINK)
     outcome = run(trace, {0.5: [Suspend("a")], 6.0: [Resume("a")]})
     assert when(outcome, ev.JobSuspended) == [3.0]  # the op ends at 1 s; two seconds' worth of bytes leave
@@ -116,19 +116,19 @@ def test_suspending_inside_an_iteration_lets_the_op_end_copies_out_and_goes_on_w
     assert list(zip((series.at_ns / SECOND).tolist(), (series.held_bytes // LINK).tolist(), strict=True)) == [
         (0.0, 2),
         (3.0, 0),  # bytes leave as the copy ends
-        (6.0, 2),  # and are taken as it begins
+        (6.0, 2),  # bytes are taken as the copy back begins
         (10.0, 0),
     ]
 
 
-def test_a_job_called_back_while_it_leaves_turns_round_when_it_has_left() -> None:
+def test_a_job_resumed_while_it_is_copied_out_returns_when_the_copy_has_ended() -> None:
     outcome = run(flat(3, persistent=LINK), {0.5: [Suspend("a")], 1.5: [Resume("a")]})
     assert when(outcome, ev.JobSuspended) == [2.0]
     assert when(outcome, ev.JobResumed) == [3.0]
     assert when(outcome, ev.IterationEnded) == [5.0]
 
 
-def test_a_job_sent_away_while_it_returns_leaves_when_it_is_there() -> None:
+def test_a_job_suspended_while_it_is_copied_in_leaves_when_the_copy_has_ended() -> None:
     plan: dict[float, list[Action]] = {0.5: [Suspend("a")], 4.0: [Resume("a")], 4.5: [Suspend("a")], 9.0: [Resume("a")]}
     outcome = run(flat(3, persistent=LINK), plan)
     assert when(outcome, ev.JobSuspended) == [2.0, 6.0]
@@ -188,13 +188,13 @@ def test_a_raised_cap_lets_the_host_go_on_at_once() -> None:
     assert held(CapInFlight("a", None)) == [(0.0, 20), (0.5, 40), (4.0, 0)]
 
 
-def test_lanes_change_nothing_here() -> None:
+def test_the_simulator_ignores_lanes() -> None:
     plain = run(flat(3), {})
     moved = run(flat(3), {0.5: [MoveLane("a", 2)]})
     assert when(plain, ev.IterationEnded) == when(moved, ev.IterationEnded) == [3.0]
 
 
-def test_what_is_asked_of_a_job_that_has_done_its_work_is_ignored_and_it_ends() -> None:
+def test_an_action_on_a_job_that_has_done_its_work_is_ignored_and_the_job_ends() -> None:
     def tell(view: View) -> list[Action]:
         return [Start("a"), Suspend("a")] if isinstance(view.event, ev.IterationEnded) else []
 

@@ -46,7 +46,7 @@ def test_an_iteration_takes_its_solo_time(trace: Trace) -> None:
     assert outcome.op_events == 3 * len(trace.ops)
 
 
-def test_its_log_tells_of_its_forward_pass_its_iterations_and_its_end() -> None:
+def test_the_log_has_the_jobs_forward_passes_iterations_and_end() -> None:
     events = [entry for entry in run(training_trace(), iterations=2).entries if hasattr(entry, "job")]
     assert events == [
         JobArrived(0, "a"),
@@ -62,7 +62,7 @@ def test_launching_stops_at_the_cap_and_costs_time_when_the_host_then_falls_behi
     ops = [Op(seconds=1.0)] + [Op(seconds=0.0, host_seconds=0.1) for _ in range(5)]
     trace = make_trace(ops, asynchronous=True)
     assert run(trace, cap=5).end_ns == 1_000_000_000  # all launched behind the first op
-    assert run(trace, cap=2).end_ns == 1_200_000_000  # two are, the third at once, and then each takes the host 0.1 s
+    assert run(trace, cap=2).end_ns == 1_200_000_000  # two are; the third follows at 1 s, then one every 0.1 s
 
 
 @pytest.mark.parametrize("cap", [1, 4, 16, 1000])
@@ -78,7 +78,7 @@ def test_memory_is_taken_at_launch_and_given_back_when_the_device_has_passed(cap
         assert expected[0] == trace.peak_bytes > trace.held_bytes[0]  # early allocation shows
 
 
-def test_between_two_ops_only_what_lives_on_is_held() -> None:
+def test_between_two_ops_only_tensors_that_live_on_are_held() -> None:
     tensors = [Tensor(bytes=100, born=0, died=0), Tensor(bytes=7, born=0, died=1), Tensor(bytes=1, born=-1, died=2)]
     trace = make_trace([Op(seconds=1.0, scratch_bytes=50), Op(seconds=1.0, host_seconds=1.0)], tensors)
     series = run(trace).memory["a"]
@@ -89,7 +89,7 @@ def test_between_two_ops_only_what_lives_on_is_held() -> None:
     ]
 
 
-def test_the_position_is_that_of_the_device_on_the_curve() -> None:
+def test_the_position_says_how_far_the_device_is_on_the_curve() -> None:
     seen: list[tuple[int, int]] = []
 
     def look(view: View) -> list[Action]:

@@ -46,7 +46,9 @@ def test_the_native_rates_are_those_of_the_reference_to_the_bit(demands: list[De
 
 
 @given(_demands, _contentions)
-def test_no_resource_is_given_out_twice_and_nobody_stands_still(demands: list[Demand], contention: Contention) -> None:
+def test_no_resource_is_given_out_twice_and_every_op_makes_progress(
+    demands: list[Demand], contention: Contention
+) -> None:
     found = rates(demands, contention)
     assert all(0 < rate <= 1 for rate in found)
     if len(demands) == 1:
@@ -57,7 +59,7 @@ def test_no_resource_is_given_out_twice_and_nobody_stands_still(demands: list[De
 
 
 @given(_demands)
-def test_who_is_slowed_is_at_least_as_fast_as_any_other_with_whom_it_shares_a_full_resource(
+def test_a_slowed_op_is_the_fastest_user_of_some_full_resource(
     demands: list[Demand],
 ) -> None:
     """Max-min fairness: a rate could only rise at the expense of one that is not larger."""
@@ -89,7 +91,7 @@ def test_ops_that_fill_the_device_share_it_and_ops_that_do_not_run_side_by_side(
     assert rates([Demand(compute=0.9), Demand(bandwidth=0.9)], Contention()) == [1, 1]
 
 
-def test_what_one_cannot_use_goes_to_the_other() -> None:
+def test_a_share_that_one_op_cannot_use_goes_to_the_other() -> None:
     both_compute_bound, light = Demand(compute=1), Demand(compute=0.2)
     assert rates([both_compute_bound, light, Demand(bandwidth=0.3)], Contention()) == pytest.approx(
         [1 / 1.2, 1 / 1.2, 1]
@@ -109,7 +111,7 @@ def test_an_op_waits_no_longer_than_a_wave_of_its_neighbour_and_takes_little_fro
     assert long == pytest.approx(1 - short)
 
 
-def test_an_op_waits_the_less_the_less_its_neighbours_fill_the_device() -> None:
+def test_an_op_waits_less_when_its_neighbours_fill_less_of_the_device() -> None:
     short = Demand(fill=0.1, seconds=10e-6)
     for fill in (0.0, 0.25, 0.5):
         found = rates([short, Demand(fill=fill, seconds=1.0)], Contention(wave_seconds=100e-6))

@@ -1,4 +1,4 @@
-"""Building the native part where that is not possible."""
+"""Building the native part, and the errors where that is not possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_it_is_built_once_and_nothing_else_is_left_behind(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_built_once_and_nothing_else_is_left_behind(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = library.built()
     assert list(empty_cache.iterdir()) == [path]
     library.load(path)
@@ -29,7 +31,7 @@ def test_it_is_built_once_and_nothing_else_is_left_behind(empty_cache: Path, mon
     assert library.built() == path
 
 
-def test_without_a_compiler_it_says_so(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_named(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler -x")
     with pytest.raises(
         ValueError, match=r"^the simulator needs a C\+\+ compiler .*'no-such-compiler -x' was not found"
@@ -44,7 +46,7 @@ def test_a_cache_that_cannot_be_written_is_named(empty_cache: Path) -> None:
         library.built()
 
 
-def test_a_compiler_that_fails_leaves_nothing(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_fails_leaves_no_file(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "false")
     with pytest.raises(ValueError, match=r"^the simulator cannot be built: false says"):
         library.built()

@@ -1,4 +1,4 @@
-"""Jobs side by side, against what others measured on a V100 under MPS (docs/fidelity.md)."""
+"""Jobs side by side, against published measurements on a V100 under MPS (docs/fidelity.md)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from neaptide.simulation import Contention
 
 REPOSITORY = Path(__file__).parents[3]
-# Networks that are quickly estimated; `neaptide bench contention` takes all.
+# Networks that are quickly estimated; `neaptide bench contention` uses all networks.
 QUICK = ("ResNet-18", "LM", "Recommendation")
 GOAL = 0.12
 
 
 @pytest.fixture(scope="module")
 def contention() -> Iterator[ModuleType]:
-    """The benchmark, where its measurements are."""
+    """The benchmark; the tests are skipped where its measurements are missing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(REPOSITORY))
         from benchmarks import contention
@@ -34,7 +34,7 @@ def contention() -> Iterator[ModuleType]:
         del sys.modules[name]
 
 
-def test_pairs_that_nothing_was_fitted_to_run_as_fast_as_they_were_measured(contention: ModuleType) -> None:
+def test_pairs_that_were_not_used_for_the_fit_run_as_fast_as_measured(contention: ModuleType) -> None:
     gavel, folder = contention.gavel, contention.measurements()
     pairs = [
         pair

@@ -1,4 +1,4 @@
-"""Who gets memory, who waits, and what happens when the budget changes."""
+"""Which job gets memory, which one waits, and what happens when the budget changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SECOND = 1_000_000_000
 
 
 def steps(*needs: int, persistent: int = 0, fill: float = 0.0, moved: int = 0) -> Trace:
-    """Ops of one second each that need so many bytes beside the persistent ones; nothing lives on between them."""
+    """Ops of one second each that need these bytes beside the persistent ones; no tensor lives on between ops."""
     tensors = [Tensor(bytes=need, born=op, died=op) for op, need in enumerate(needs)]
     weight = Tensor(bytes=persistent, born=-1, died=len(needs))
     return make_trace([Op(seconds=1.0, fill=fill, moved_bytes=moved) for _ in needs], [*tensors, weight])
 
 
 def hill(*needs: int, persistent: int = 0) -> Trace:
-    """The same, but what is needed is kept to the end: needs must rise."""
+    """The same, but tensors are kept to the end, so needs must rise."""
     n = len(needs)
     tensors = [
         Tensor(bytes=need - before, born=op, died=n - 1)
@@ -44,25 +44,25 @@ def times(outcome: Outcome, kind: type[ev.Event]) -> dict[str, int]:
 
 
 def test_a_younger_iteration_waits_while_an_older_one_could_not_finish_beside_it() -> None:
-    """The banker's rule: there is room for the younger one now, but not when the older one comes to its peak."""
+    """The banker's rule: there is room for the younger one now, but not when the older one reaches its peak."""
     outcome = simulate(jobs(old=hill(10, 20, 90), young=hill(30)), DEVICE, 100, Everything())
     assert times(outcome, ev.JobStalled) == {"young": 0}
     assert times(outcome, ev.IterationEnded) == {"old": 3 * SECOND, "young": 4 * SECOND}
     assert outcome.peak_bytes == 90
 
 
-def test_it_goes_on_as_soon_as_the_older_ones_peak_is_past() -> None:
+def test_a_younger_iteration_goes_on_as_soon_as_the_older_ones_peak_is_past() -> None:
     outcome = simulate(jobs(old=steps(10, 90, 20, 20), young=hill(30)), DEVICE, 100, Everything())
     assert times(outcome, ev.IterationEnded) == {"old": 4 * SECOND, "young": 3 * SECOND}
 
 
-def test_what_fits_beside_the_peak_runs_at_once() -> None:
+def test_an_iteration_that_fits_beside_the_older_ones_peak_runs_at_once() -> None:
     outcome = simulate(jobs(old=hill(10, 20, 70), young=hill(30)), DEVICE, 100, Everything())
     assert times(outcome, ev.IterationEnded) == {"old": 3 * SECOND, "young": SECOND}
     assert times(outcome, ev.JobStalled) == {}
 
 
-def test_a_stall_is_told_once_per_iteration_and_only_when_the_device_has_nothing_left() -> None:
+def test_a_stall_is_reported_once_per_iteration_and_only_when_the_device_has_no_op_left() -> None:
     ahead = make_trace(
         [Op(seconds=1.0, fill=0.0), Op(seconds=1.0, fill=0.0), Op(seconds=1.0, fill=0.0)],
         [Tensor(bytes=30, born=1, died=1), Tensor(bytes=40, born=2, died=2)],
@@ -73,7 +73,7 @@ def test_a_stall_is_told_once_per_iteration_and_only_when_the_device_has_nothing
     assert stalls == [ev.JobStalled(SECOND, "young")]  # its first op needed nothing
 
 
-def test_a_second_stall_in_one_iteration_is_not_told() -> None:
+def test_a_second_stall_in_one_iteration_is_not_reported() -> None:
     twice = steps(30, 0, 30)
     old = make_trace(
         [Op(seconds=1.5, fill=0.0) for _ in range(4)], [Tensor(bytes=90, born=op, died=op) for op in (1, 3)]
@@ -84,7 +84,7 @@ def test_a_second_stall_in_one_iteration_is_not_told() -> None:
     assert times(outcome, ev.IterationEnded)["young"] == 9 * SECOND
 
 
-def test_a_job_that_comes_in_waits_for_room_and_is_not_passed_by_younger_growth() -> None:
+def test_a_job_that_comes_in_waits_for_room_and_no_younger_iteration_takes_it() -> None:
     def tell(view: View) -> list[Action]:
         match view.event:
             case ev.JobArrived(_, "a" | "b"):
@@ -98,12 +98,12 @@ def test_a_job_that_comes_in_waits_for_room_and_is_not_passed_by_younger_growth(
     subs = jobs(a=hill(20, 30), b=hill(21, 40, 40), c=steps(10, persistent=50))
     subs[2] = Submission(subs[2].job, SECOND // 2)
     outcome = simulate(subs, DEVICE, 100, Told(tell, everything=False))
-    assert outcome.memory["c"].at_ns[0] == 2 * SECOND  # when a has ended: 50, and 30 and 21 beside it, are too much
-    assert times(outcome, ev.IterationEnded)["b"] == 4 * SECOND  # from 1 s on it waits for what c was promised
+    assert outcome.memory["c"].at_ns[0] == 2 * SECOND  # when a has ended: 50 does not fit beside a's 30 and b's 21
+    assert times(outcome, ev.IterationEnded)["b"] == 4 * SECOND  # from 1 s on it waits: bytes are reserved for c
     assert outcome.over_budget_bytes == 0
 
 
-def test_the_budget_may_fall_nothing_grows_and_the_youngest_is_sent_away_and_comes_back() -> None:
+def test_when_the_budget_falls_the_youngest_iteration_is_evicted_and_later_restored() -> None:
     outcome = simulate(
         jobs(old=hill(10, 20, 60), young=hill(30, 35, 40)),
         DEVICE,
@@ -121,7 +121,7 @@ def test_the_budget_may_fall_nothing_grows_and_the_youngest_is_sent_away_and_com
     assert {"old", "young"} == set(times(outcome, ev.JobEnded))
 
 
-def test_bytes_above_a_budget_that_fell_count_as_over_and_persistent_ones_leave_when_someone_needs_the_room() -> None:
+def test_after_a_budget_cut_excess_bytes_are_counted_and_an_idle_job_is_evicted_for_an_iteration() -> None:
     def tell(view: View) -> list[Action]:
         return [Start("a")] if isinstance(view.event, ev.BudgetChanged) else []
 
@@ -137,8 +137,8 @@ def test_bytes_above_a_budget_that_fell_count_as_over_and_persistent_ones_leave_
     assert times(outcome, ev.JobEnded) == {"a": 2 * SECOND + 5}
 
 
-def test_who_was_sent_away_for_good_reason_does_not_hold_up_those_that_fit() -> None:
-    """There is no room for all three any more; the two that fit still run side by side."""
+def test_an_evicted_job_that_no_longer_fits_does_not_hold_up_jobs_that_fit() -> None:
+    """There is no room for all three jobs any more; the two that fit still run side by side."""
     subs = [Submission(Job(name=name, trace=steps(10, persistent=10), iterations=3)) for name in "ab"]
     subs.append(Submission(Job(name="idle", trace=steps(10, persistent=50), iterations=1)))
 
@@ -162,13 +162,13 @@ def test_a_job_that_needs_more_than_the_budget_will_ever_be_fails_with_the_figur
     assert "small" in times(outcome, ev.JobEnded)
 
 
-def test_it_waits_instead_when_the_budget_will_rise_again() -> None:
+def test_a_job_that_needs_more_than_the_budget_waits_if_the_budget_will_rise() -> None:
     changes = [(SECOND // 2, 50), (9 * SECOND, 100)]
     outcome = simulate(jobs(big=hill(10, 90)), DEVICE, 100, Everything(), budget_changes=changes)
     assert times(outcome, ev.JobEnded) == {"big": 10 * SECOND}
 
 
-def test_a_ceiling_is_kept_and_who_needs_more_fails() -> None:
+def test_a_job_that_needs_more_than_its_ceiling_fails() -> None:
     def tell(view: View) -> list[Action]:
         return [Admit(job.name, ceiling_bytes=50) for job in view.queued]
 
@@ -188,8 +188,8 @@ def test_a_persistent_part_above_the_ceiling_fails_at_once() -> None:
     assert outcome.peak_bytes == 0
 
 
-def test_an_iteration_behind_a_closed_gate_makes_way_for_one_that_waits_for_memory() -> None:
-    """Without that the two would wait for each other for ever: the gate opens when the younger one is done."""
+def test_an_iteration_behind_a_closed_gate_is_evicted_for_one_that_waits_for_memory() -> None:
+    """Without the eviction both would wait for ever: the gate opens only after the younger iteration."""
 
     def tell(view: View) -> list[Action]:
         match view.event:
@@ -224,7 +224,7 @@ def test_paging_ops_share_the_link() -> None:
         return jobs(a=trace, b=trace)
 
     outcome = simulate(pair(1), DEVICE, 50, Paging())
-    alone = 1.0 + 1.0  # a second of its own, a second of paging
-    assert outcome.end_ns / SECOND == pytest.approx(alone, rel=0.01)  # each uses half of the link: both fit
+    alone = 1.0 + 1.0  # a second of work and a second of paging
+    assert outcome.end_ns / SECOND == pytest.approx(alone, rel=0.01)  # each job uses half of the link, so both fit
     tight = simulate(pair(9), DEVICE, 50, Paging())
     assert tight.end_ns / SECOND == pytest.approx(18.0, rel=0.01)  # nine seconds of paging each, one after another

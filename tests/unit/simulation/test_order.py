@@ -21,7 +21,7 @@ def light(seconds: float = 1.0, need: int = 0) -> Trace:
     return make_trace([Op(seconds=seconds, fill=0.0)], [Tensor(bytes=need, born=0, died=0)])
 
 
-def test_ops_then_budget_then_arrivals_then_requests_then_the_wake_up() -> None:
+def test_ops_end_before_the_budget_changes_then_come_arrivals_requests_and_the_wake_up() -> None:
     def tell(view: View) -> list[Action]:
         return [WakeAt(SECOND)] if view.now_ns == 0 else []
 
@@ -46,7 +46,7 @@ def test_ops_then_budget_then_arrivals_then_requests_then_the_wake_up() -> None:
     ]
 
 
-def test_ops_that_end_together_end_in_the_order_of_submission_whoever_started_first() -> None:
+def test_ops_that_end_together_end_in_the_order_of_submission_and_not_of_their_starts() -> None:
     def tell(view: View) -> list[Action]:
         admitted: list[Action] = [Admit(job.name) for job in view.queued]
         if len(view.jobs) == 2 and not view.running:
@@ -59,7 +59,7 @@ def test_ops_that_end_together_end_in_the_order_of_submission_whoever_started_fi
 
 
 def test_hosts_that_launch_together_are_served_by_age() -> None:
-    """Both ask for the same last bytes at the same time; the one that was started first has them."""
+    """Both ask for the same last bytes at the same time; the iteration that was started first gets them."""
 
     def tell(view: View) -> list[Action]:
         admitted: list[Action] = [Admit(job.name) for job in view.queued]
@@ -73,7 +73,7 @@ def test_hosts_that_launch_together_are_served_by_age() -> None:
     assert [e.job for e in outcome.entries if isinstance(e, ev.IterationEnded)] == ["b", "a"]
 
 
-def test_memory_that_is_freed_and_a_budget_that_falls_at_the_same_time_do_not_cross() -> None:
+def test_memory_freed_as_the_budget_falls_is_granted_under_the_new_budget() -> None:
     submissions = [
         Submission(Job(name="a", trace=light(need=60), iterations=1)),
         Submission(Job(name="b", trace=light(need=60), iterations=1)),

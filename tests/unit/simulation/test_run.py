@@ -48,20 +48,20 @@ def test_a_job_without_a_number_of_iterations_runs_until_the_others_have_ended()
     assert outcome.entries[-1] == ev.JobEnded(3 * SECOND, "a")
 
 
-def test_it_runs_until_a_time() -> None:
+def test_a_run_ends_at_the_given_time() -> None:
     outcome = simulate([Submission(Job(name="a", trace=second()))], DEVICE, 1, Everything(), until_ns=5 * SECOND // 2)
     assert [e.at_ns for e in ended(outcome)] == [SECOND, 2 * SECOND]
     assert outcome.end_ns == 5 * SECOND // 2
 
 
-def test_it_ends_when_nothing_can_happen_any_more() -> None:
+def test_a_run_ends_when_nothing_can_happen_any_more() -> None:
     outcome = simulate(
         [Submission(Job(name="a", trace=second(), iterations=1))], DEVICE, 1, Told(lambda _: [], everything=False)
     )
     assert outcome.entries == (ev.JobArrived(0, "a"),)
 
 
-def test_a_policy_that_only_wants_to_be_woken_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_that_does_nothing_but_ask_to_be_woken_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda_module, "_IDLE_WAKES", 50)
 
     def tell(view: View) -> list[Action]:
@@ -71,7 +71,7 @@ def test_a_policy_that_only_wants_to_be_woken_is_stopped(monkeypatch: pytest.Mon
         simulate([Submission(Job(name="a", trace=second(), iterations=1))], DEVICE, 1, Told(tell, everything=False))
 
 
-def test_the_latest_wish_to_be_woken_counts() -> None:
+def test_a_later_wake_up_replaces_an_earlier_one() -> None:
     woken: list[int] = []
 
     def tell(view: View) -> list[Action]:

@@ -1,4 +1,4 @@
-"""The synthetic traces are what they say."""
+"""The synthetic traces have the memory and the time that was asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_tide_has_the_memory_and_the_time_asked_for(ops: int, inference: bool)
     assert trace.seconds == pytest.approx(0.5)
 
 
-def test_it_rises_in_the_forward_pass_and_falls_in_the_backward_one() -> None:
+def test_a_tide_rises_in_the_forward_pass_and_falls_in_the_backward_one() -> None:
     trace = tide(ops=10, persistent=0, ephemeral=400)
     assert trace.held_bytes.tolist() == [100, 200, 300, 400, 400, 300, 200, 100, 0, 0]
     assert trace.ops.phase.tolist() == [Phase.FORWARD] * 4 + [Phase.BACKWARD] * 4 + [Phase.OPTIMIZER] * 2

@@ -19,7 +19,7 @@ from neaptide.simulation.workloads import (
 SECOND = 1_000_000_000
 
 
-def test_random_times_have_their_rate_and_their_seed() -> None:
+def test_random_times_follow_their_rate_and_their_seed() -> None:
     times = list(islice(poisson(20.0, seed=3), 5000))
     assert times == list(islice(poisson(20.0, seed=3), 5000)) != list(islice(poisson(20.0, seed=4), 5000))
     gaps = [after - before for before, after in pairwise(times)]
@@ -27,7 +27,7 @@ def test_random_times_have_their_rate_and_their_seed() -> None:
     assert statistics.stdev(gaps) == pytest.approx(SECOND / 20, rel=0.1)  # as an exponential distribution has it
 
 
-def test_requests_come_within_their_time() -> None:
+def test_regular_requests_come_within_their_time() -> None:
     times = list(takewhile(lambda at_ns: at_ns < 61 * SECOND, poisson(10.0, seed=1, start_ns=SECOND)))
     assert times == sorted(times)
     assert times[0] >= SECOND
@@ -35,7 +35,7 @@ def test_requests_come_within_their_time() -> None:
     assert regular_requests(4.0, 1.0, start_ns=7) == (7, 250_000_007, 500_000_007, 750_000_007)
 
 
-def test_a_rate_must_be_one() -> None:
+def test_a_rate_must_be_positive_and_finite() -> None:
     with pytest.raises(ValueError, match="a rate must be positive and finite, not 0"):
         regular_requests(0, 1.0)
     with pytest.raises(ValueError, match="a rate must be positive and finite, not nan"):
@@ -54,8 +54,8 @@ def test_the_salus_trace_is_many_short_jobs_and_a_few_long_ones() -> None:
     assert sum(seconds[-10:]) > 0.45 * sum(seconds)
 
 
-def test_first_come_first_served_they_wait_for_as_long_as_published_whatever_the_seed() -> None:
-    """167.6 of 303.4 minutes, one job at a time; in most random orders of the durations it would be less."""
+def test_served_first_come_first_served_salus_jobs_wait_as_long_as_published() -> None:
+    """167.6 of 303.4 minutes, one job at a time; in most random orders of the durations the wait would be shorter."""
     for seed in range(20):
         free = waited = 0.0
         for job in salus_jobs(seed):

@@ -1,4 +1,4 @@
-"""Which job is moved to host memory, for whom, and when it returns."""
+"""Which job is moved to host memory, for which iteration, and when it returns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_evicted_job_returns_when_its_beneficiary_is_safe_and_it_fits() -> No
     assert not returns(True, 4)
 
 
-def test_the_first_evicted_returns_first_and_one_that_does_not_fit_holds_nobody_up() -> None:
+def test_the_first_evicted_job_returns_first_and_a_job_that_does_not_fit_holds_up_no_other() -> None:
     large, small = Evicted("large", Bytes(9), True), Evicted("small", Bytes(2), True)
     assert choose_return([large, small], [], 10) is large
     assert choose_return([large, small], [Bytes(5)], 10) is small

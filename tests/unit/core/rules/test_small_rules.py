@@ -30,7 +30,7 @@ def test_a_job_that_shares_the_device_or_serves_waits_for_every_permit(jobs: int
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_policys_cap_holds_whoever_is_there(jobs: int) -> None:
+def test_a_policys_cap_holds_for_any_number_of_jobs(jobs: int) -> None:
     assert in_flight_cap(3, jobs) == 3
 
 
