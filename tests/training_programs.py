@@ -117,7 +117,7 @@ def without_calls(around: Around) -> None:
 
 
 def changing_optimizers(around: Around) -> None:
-    """The optimizer that first closes the iterations steps once, and never again."""
+    """A program in which the optimizer that closes the first iterations steps once and never again."""
     first, second = _model(), _model()
     of_first, of_second = _sgd(first), _sgd(second)
     with around(first):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from builders import Op, Tensor, make_trace
 from neaptide.core.traces.trace import Kind, Phase, Trace
 
-# What a layer may be, and what its backward pass is called.
+# The kinds of layers, and the names of their backward ops.
 _LAYERS = {
     "aten::mm": "aten::mm",
     "aten::tanh": "aten::tanh_backward",

@@ -1,4 +1,4 @@
-"""Memory is counted, comes back, and does not cross a fork."""
+"""Memory is counted and given back, and a forked child cannot use it."""
 
 from __future__ import annotations
 

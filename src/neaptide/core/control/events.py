@@ -17,7 +17,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="event"):
 
 
 class JobArrived(Event, frozen=True, tag="job_arrived"):
-    """A job has come and asks to be admitted."""
+    """A job has arrived and asks to be admitted."""
 
     job: str
 

@@ -12,7 +12,7 @@ def in_flight_cap(asked: int | None, jobs: int) -> int | None:
 
     `asked` is the policy's cap, and `jobs` counts the jobs on the device, the job itself included. A policy that asks
     for no cap gets the default beside other jobs: their plans rely on the curves, which are read under it. A job that
-    is alone has no bound, because nobody else needs the memory.
+    is alone has no bound, because no other job needs the memory.
     """
     if asked is not None:
         return asked

@@ -6,9 +6,9 @@ from __future__ import annotations
 def permits_ahead(jobs: int, trains: bool) -> int | None:
     """Iterations that a running job may begin before the policy starts them; None: without bound.
 
-    `jobs` counts the jobs on the device, the job itself included. A training job that is alone has nobody to make way
-    for, so it does not wait for a permit: the engine counts its iterations, and reports them together. With a second
-    job on the device every iteration is the policy's to start. An inference job's iterations belong to requests, so it
+    `jobs` counts the jobs on the device, the job itself included. A training job that is alone holds up no
+    other job, so it does not wait for permits: the engine counts its iterations and reports them together. With a
+    second job on the device the policy starts every iteration. An inference job's iterations belong to requests, so it
     never runs ahead.
     """
     return None if jobs == 1 and trains else 0

@@ -76,7 +76,7 @@ class FirstIterations:
             self._watching.enter_context(watching(self._session.recorder))
         going_on = self._session.advance()
         self._advances += 1
-        if self._advances > _RECORDING:  # the others are timed, and hooks take time
+        if self._advances > _RECORDING:  # later iterations are timed, and hooks take time
             self._watching.close()
         return going_on
 

@@ -15,12 +15,12 @@ class Measured:
     """A job's iteration, as it was measured."""
 
     trace: Trace
-    iterations: int  # done meanwhile, measured or not; evaluations are not counted
+    iterations: int  # begun until the trace was complete, measured or not, without evaluations
     op_of_kernel: Integers | None = None  # for each kernel that an iteration launches, the op that it belongs to
 
 
 class Measurer(Protocol):
-    """Is told of every iteration that begins, until it has a trace. Called on the program's own thread."""
+    """Sees every iteration begin, until it has a trace. Its methods are called on the program's own thread."""
 
     def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:
         """An iteration begins. Returns the measurement once it is complete; `name` then gives the trace's name."""

@@ -12,7 +12,7 @@ namespace neaptide {
 
 enum class Place {
   kOutside,   // not admitted, or over
-  kWaiting,   // admitted or called back, and its bytes are not there yet
+  kWaiting,   // admitted or called back, and its bytes are not granted yet
   kEntering,  // its bytes are being copied in
   kResident,
   kStopping,  // to leave when the op that is on the device ends
@@ -49,7 +49,7 @@ struct Job {
   Place place = Place::kOutside;
   bool over = false;         // ended or failed
   bool returns = false;      // comes in from host memory, over the link
-  bool evicted = false;      // sent away by the engine, which calls it back
+  bool evicted = false;      // moved to the host by the engine, which also restores it
   bool called_back = false;  // to return as soon as it has left
   bool sent_away = false;    // to leave as soon as it has entered
   int64_t ceiling = kNever;
