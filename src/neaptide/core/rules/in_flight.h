@@ -6,8 +6,8 @@
 namespace neaptide {
 
 /// Whether another kernel may be launched, and take its memory. `pending` kernels have taken theirs and have not ended:
-/// the one that runs and those after it. The cap counts those after it, as memory curves do. A device on which a kernel
-/// takes its memory before it waits for its launch counts that kernel as pending.
+/// the running one and those behind it. The cap bounds those behind it, as memory curves assume. On a device where a
+/// kernel takes its memory before it waits for room, that kernel counts as pending too.
 constexpr bool may_launch(std::int64_t pending, std::int64_t cap) { return pending <= cap; }
 
 }  // namespace neaptide

@@ -13,24 +13,32 @@
 // It is the banker's rule, asked of each older iteration by itself. Adding up the dues of all older iterations would be
 // safe as well, but would refuse more: they need their peaks one after the other, not together.
 //
-// Why every iteration ends. Call the inequality without b the condition of i. Granting a request keeps the conditions
-// of all older iterations, because the rule checks them, and those of all younger ones, because they only count what
-// the requester keeps at rest. Progress keeps them: due(i) falls as i goes on, and freeing lowers U and returns (or
-// raises due) by the same amount. For a new iteration, the youngest, the condition reads: all bytes at rest and
-// outside, and its peak, fit the budget. That is the admission rule (admission.py). No iteration is older than the
-// oldest, so it is refused only if U + b > B, which its own condition excludes. So the oldest ends and gives back, the
-// next is then the oldest, and so on.
+// Why every iteration ends. Call the inequality without b the condition of i. Every step keeps all conditions:
+//   - A grant of b bytes to r. The rule checks the conditions of the iterations older than r. In r's own condition U
+//     rises by b and due(r) falls by b. For iterations younger than r, U rises by b and returns(r) rises by b.
+//   - r frees f bytes. U falls by f. For younger iterations returns(r) falls by f as well; in r's own condition due(r)
+//     rises by at most f; for older iterations only U falls.
+//   - r goes on. K(r) falls, and with it due(r).
+//   - A new iteration begins. It is the youngest, and its condition reads: all bytes at rest and outside, and its peak,
+//     fit the budget. That is the admission rule (admission.py).
+//   - r ends. U falls by returns(r), and nobody counts on returns(r) any more.
+// No iteration is older than the oldest, so the oldest is refused only if U + b > B, which its own condition excludes.
+// So it ends and gives back, the next is then the oldest, and so on.
+//
+// On the board an iteration ends when its last kernel is launched, before the device has passed it. Its ephemeral bytes
+// then count as outside for a moment. Requests may wait for them, but not for ever: launched kernels end by themselves.
 //
 // Jobs outside iterations. A job that comes in, returns from host memory or builds its model also waits for memory, and
-// what it gets does not return. Such a job is granted bytes if the conditions of all running iterations survive that.
-// While it waits, its bytes are reserved: iterations other than the oldest, and jobs outside iterations that came after
-// it, count them as held. So once the iterations that began before it asked have ended, the conditions of all others
-// hold with its bytes included, and it gets them: if the admission rule counts it, it is not starved. The oldest
-// iteration does not count reservations, so a reservation keeps no iteration from ending.
+// what it gets does not return. Such a job is granted bytes if the conditions of all running iterations still hold
+// afterwards. While it waits, its bytes are reserved: iterations other than the oldest, and jobs outside iterations
+// that came after it, count them as held. Iterations that began after it asked have counted its bytes from the start.
+// So when the earlier ones have ended, its request keeps every condition and is granted: if the admission rule counts
+// the job, it is not starved. The oldest iteration does not count reservations, so a reservation keeps no iteration
+// from ending.
 //
 // What it relies on. K(i) and R(i) are expectations. If an iteration needs more, keeps more, or never goes on, requests
-// may wait for each other; the engine then evicts a job (eviction.py). The rule never exceeds the budget, whatever is
-// expected.
+// may wait for each other; the engine then evicts a job (eviction.py). The same holds where the board's lock-free read
+// of other slots is a moment old (leases.cpp). The rule never exceeds the budget, whatever is expected.
 #pragma once
 
 #include <algorithm>
@@ -61,11 +69,13 @@ class OlderIterations {
 
 struct MemoryRequest {
   std::int64_t bytes;
-  bool iterates;          // asked by a running iteration; otherwise by a job outside iterations
-  std::int64_t reserved;  // for jobs outside iterations that wait; before the requester, if it is such a job itself
+  bool iterates;  // asked by a running iteration; otherwise by a job outside iterations
+  // For waiting jobs outside iterations; for a requester of that kind, only for those that asked before it.
+  std::int64_t reserved;
 };
 
-/// Decides a request while `used` bytes of `budget` are held. For a job outside iterations all of them are older.
+/// Decides a request while `used` bytes of `budget` are held. If the requester is outside iterations, `older` holds all
+/// running iterations.
 constexpr Grant decide_grant(const MemoryRequest& request, const OlderIterations& older, std::int64_t used,
                              std::int64_t budget) {
   const std::int64_t after = used + request.bytes;

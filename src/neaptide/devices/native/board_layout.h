@@ -2,9 +2,9 @@
 //
 // Leases. `used` counts granted bytes, a slot's `held` its share. Between the two updates of one operation bytes are in
 // transit: counted in `used`, but in no `held`. Taking raises `used` first, giving lowers `held` first, so at every
-// instant  sum(held) <= used <= capacity,  and a process killed in between leaves bytes in transit for ever. `begun`
-// and `ended` bracket each operation: when they agree and stand still on all live slots, no bytes are in transit, and
-// used - sum(held)  is exactly what the dead left.
+// instant  sum(held) <= used,  and  used <= capacity  unless the capacity was just lowered. A process killed in between
+// leaves its bytes in transit, until settle() returns them: `begun` and `ended` bracket each operation, and when they
+// agree and stand still on all live slots,  used - sum(held)  is exactly what the dead left.
 #pragma once
 
 #include <pthread.h>

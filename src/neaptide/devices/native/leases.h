@@ -21,7 +21,7 @@ Lease take_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
 bool give_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes);
 /// Wakes the memory waiters that would be granted their bytes, oldest first, as far as the free bytes reach.
 void wake_memory_waiters(BoardLayout& board);
-/// Slots for which bytes are kept from `slot`, which has this claim.
+/// Slots that rank before `slot` and for which bytes are kept; `claim` is the rank of `slot`.
 std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim);
 /// A slot's place among claims: its waiting claim, or the age of its iteration.
 std::uint64_t claim_of(const SlotLayout& slot);

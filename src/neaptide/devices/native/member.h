@@ -32,7 +32,8 @@ class Member {
   std::uint32_t slot() const { return slot_; }
 
   // Leases.
-  /// Takes a lease if capacity, ceiling and older waiters allow it; never waits. All bytes or none.
+  /// Takes a lease if the capacity, the ceiling and the memory grant (memory_grant.h) allow it; never waits. All bytes
+  /// or none.
   Lease try_take(std::uint64_t bytes);
   /// As try_take, but waits: retries whenever bytes return, until the deadline. Oldest iteration first.
   Lease take(std::uint64_t bytes, Deadline deadline);
@@ -54,7 +55,7 @@ class Member {
   std::uint64_t begin_iteration();
   /// The running iteration, if there is one, gets a new age ticket: it is the youngest now.
   void renew_age();
-  /// The running iteration ends; without one, the process has the last claim on memory.
+  /// The running iteration ends. Until the next one begins, the process's requests rank after those of iterations.
   void end_iteration();
   /// The running iteration will hold at most this much from now on; 0: no forecast. Younger ones leave it that room.
   void set_expected_leases(std::uint64_t bytes);

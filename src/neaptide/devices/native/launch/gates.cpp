@@ -10,7 +10,8 @@ namespace {
 thread_local int launch_depth = 0;
 thread_local bool outside = false;  // the launch on this thread is left for a while
 
-/// For a thread that serves a request at the gate: it is in no launch, so OutsideLaunch has none to leave.
+/// For a thread that serves a request at the gate. It has entered no launch yet, so an OutsideLaunch that is made
+/// meanwhile must not leave one.
 class AtTheGate {
  public:
   AtTheGate() : before_(std::exchange(outside, true)) {}

@@ -1,11 +1,11 @@
 // Where a launch or a kernel can be held.
 //
 // A launch passes the launch gate before it takes memory; a kernel passes the execution gate before it runs. The live
-// engine closes them, and arms the launch gate with an iteration that needs a permit from the board. A thread that
-// waits to launch checks now and then whether the user interrupted it (Ctrl-C), and then throws.
+// engine closes them, and arms the launch gate: the next launch then begins an iteration and needs its permit from the
+// board. A thread that waits to launch checks now and then whether the user interrupted it (Ctrl-C), and then throws.
 //
-// Lock order: permit mutex -> gate mutex. Nothing but the board's atomics and `on_permit` is called with the permit
-// mutex held, and nothing at all with the gate mutex held.
+// Lock order: permit mutex -> gate mutex. With the permit mutex held, only the board's atomics, the driver's
+// clock and `on_permit` are used; with the gate mutex held, nothing is called.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ enum class Entry : std::uint32_t {
   held,           // launches are held, or the process's memory is in host memory
   permit,         // the iteration that this launch begins has no permit yet
   request,        // a controller's request must be served first
-  heavy,          // the board holds heavy kernels of this process
-  in_flight_cap,  // as many kernels are in flight as may be
+  heavy,          // the board holds heavy kernels of this process; only LaunchPort says so
+  in_flight_cap,  // as many kernels are in flight as may be; only LaunchPort says so
   refused,        // no launch will ever go on
 };
 
@@ -49,7 +49,7 @@ class Gates {
   /// Holds every launch from now on; lets them go on.
   void close_launch() { set(kHeld, true); }
   void open_launch() { set(kHeld, false); }
-  /// The same while the process's memory is in host memory. A launch passes when neither holds it.
+  /// As close_launch(), for an eviction. A launch passes only when both are open.
   void close_for_eviction() { set(kEvicted, true); }
   void open_after_eviction() { set(kEvicted, false); }
   /// Holds every kernel that has not begun; lets them run.
@@ -75,7 +75,7 @@ class Gates {
   void enter();
   /// Ends a launch.
   void leave();
-  /// Waits until the cause that try_enter() named may be over; serves the request if that was the cause.
+  /// Waits for the cause that try_enter() named to change, or serves the request if that was it; try again afterwards.
   void wait(Entry cause);
   /// Waits until no thread is inside a launch; close the launch gate first. False at the deadline.
   bool quiesce(Deadline deadline);
@@ -133,8 +133,8 @@ class Launch {
   Gates& gates_;
 };
 
-/// While it lives, the launch on this thread does not count for quiesce(): it waits for memory. Inside another one it
-/// does nothing: a thread that evicts its own process must not serve that request again.
+/// While it lives, the launch on this thread does not count for quiesce(): it waits for memory. A nested one does
+/// nothing; otherwise a thread that serves an eviction would enter the gate again and serve the same request twice.
 class OutsideLaunch {
  public:
   explicit OutsideLaunch(Gates& gates);

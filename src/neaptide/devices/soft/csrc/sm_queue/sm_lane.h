@@ -28,11 +28,12 @@ class SmLane {
   bool acquire(std::uint32_t width, Deadline deadline = Deadline::max());
   /// Gives the tokens back and wakes those whose turn it is. Without tokens: does nothing.
   void release();
-  /// Ends one kernel and begins the next. Keeps the tokens while no request has been first in line for `turn_ns`, or
-  /// for twice that when lanes that have run longer can make room for it; otherwise release() and acquire(). A narrower
-  /// kernel keeps all tokens too, unless those it could spare would be enough for the first in line. True when it kept
-  /// them.
-  /// Saves handovers where they gain nothing; with turn_ns = 0 the order is strictly first come, first served.
+  /// Ends one kernel and begins the next; true when the lane kept its tokens, which saves a handover. It keeps them if
+  ///   - nobody waits, or the first in line has waited less than `turn_ns`, or less than twice that when lanes that
+  ///   have
+  ///     run longer can make room for it;
+  ///   - and, for a narrower kernel, the tokens that it could spare would not be enough for the first in line.
+  /// Otherwise it releases and acquires. With turn_ns = 0 the order is strictly first come, first served.
   bool renew(std::uint32_t width, std::uint64_t turn_ns = 0);
 
   /// Tokens held by this lane; 0 after a stop (SIGSTOP) in which others took them over. Changes nothing.

@@ -2,8 +2,9 @@
 // what the queue guarantees. Nothing here needs torch: a daemon reaps the region too.
 //
 // SM tokens. A lane's word holds its ticket, width and phase. Tickets come from `tail`, which names the lane that took
-// the newest one; a lane that wants the next one first publishes that lane's ticket for it, so that all earlier tickets
-// are visible before a later one exists, even if their owners stop or die half-way.
+// the newest one. A lane that wants the next ticket first writes the newest ticket into its owner's word, in case that
+// owner has not. So all earlier tickets are visible before a later one exists, even if their owners stop or die
+// half-way.
 #pragma once
 
 #include <array>
