@@ -26,8 +26,8 @@ from neaptide.capture.recording.hooks import OPTIMIZER_HOOKS
 
 # Training iterations used to learn which calls every iteration makes.
 _LEARNING = 8
-# An optimizer closes the iterations from now on if, since the last end of an iteration, it has stepped this many times
-# more than twice its usual number of steps.
+# An optimizer closes the iterations from now on if its steps since the last end of an iteration exceed twice its usual
+# number + this.
 _PATIENCE = 16
 
 _Call = tuple[int, bool, bool]  # the module's identity, gradients on, training mode
@@ -61,7 +61,7 @@ class Boundaries:
         self._listener = listener
         self._device_type = device_type
         self._inside = False  # an outermost call is running
-        self._open = False  # an iteration is
+        self._open = False  # an iteration is open
         self._serving = False  # the open iteration is a single call
         self._calls = 0  # outermost calls in the open iteration
         self._usual_calls = 1

@@ -30,7 +30,7 @@ from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.timing.device_times import Aside, KernelRun, logged, times_from
 from neaptide.capture.timing.profiler_times import Events, Span, match, profiled
-from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.trace import Trace
 from neaptide.devices.interface import LocalDevice
 from neaptide.devices.local import local_device

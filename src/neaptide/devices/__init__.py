@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache, partial
+from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -95,8 +96,9 @@ def parse_device(text: str) -> DeviceName:
 def _kind_of_file(path: Path) -> DeviceKind:
     if not path.is_file():
         raise ValueError(f"there is no device file {path}")
-    # Its folder becomes a package of its own, so that `from .agent import Agent` works in it.
-    package = f"neaptide_device_{path.parent.name}"
+    # Its folder becomes a package of its own, so that `from .agent import Agent` works in it. Two folders may have the
+    # same name, so the package's name has a digest of the whole path.
+    package = f"neaptide_device_{path.parent.name}_{sha256(bytes(path)).hexdigest()[:8]}"
     folder = sys.modules[package] = ModuleType(package)
     folder.__path__ = [str(path.parent)]
     return _load(path, f"{package}.{path.stem}")

@@ -72,7 +72,7 @@ class MemoryFigures:
     needed_peak_bytes: int
     held_bytes: int  # leased
     held_peak_bytes: int
-    spare_peak_bytes: int  # most leased beyond what was needed, when no gap between blocks fitted the next one
+    spare_peak_bytes: int  # most free bytes inside leased chunks at a moment when a new chunk had to be leased
 
 
 class KernelRecord(NamedTuple):
@@ -130,7 +130,7 @@ class DeviceAgent(LocalDevice, Protocol):
         """Let held launches, and all after them, go on."""
 
     def refuse_launches(self, reason: str) -> None:
-        """Make every launch, held ones too, raise torch.OutOfMemoryError with this reason."""
+        """Make every launch, held ones too, raise the device's out-of-memory error with this reason."""
 
     def arm_iteration(self) -> None:
         """Make the next launch begin an iteration on the board and wait for its permit."""
@@ -147,8 +147,8 @@ class DeviceAgent(LocalDevice, Protocol):
     def run_without_daemon(self) -> None:
         """Open this process's permit, gates and caps, and restore its memory: the board's capacity alone bounds it.
 
-        Called again and again while there is no daemon; an eviction may end only after the daemon that asked for it is
-        gone.
+        Called again and again while there is no daemon, because an eviction under way may finish after the daemon died,
+        and must then be undone.
         """
 
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
@@ -163,7 +163,8 @@ class DeviceAgent(LocalDevice, Protocol):
     def send(self, frame: bytes, *, after_device: bool = False) -> bool:
         """Send a frame now, or when the device has done what was launched; False when nobody is connected.
 
-        Small frames never wait; large ones may.
+        A frame of at most 16 KiB never waits: if the socket has no room for it, the connection ends. A larger frame
+        waits until the other side has read enough.
         """
 
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:

@@ -50,10 +50,12 @@ class Gap:
     - Swap: the copy out begins when op `after` has run. The copy in begins when op `fetch` begins (`fetch <= before`);
       with None it begins as late as is in time if no copy is delayed. If `gone` names an op (`after < gone <= before`),
       that op waits until the copy out has ended. Otherwise no op waits, and the bytes are held until the copy ends.
-    - Recompute: all ops up to `after` that wrote the tensor run again just before op `before`. What they read must be
-      on the device then, or come back before the same op by a gap of its own. A tensor that had died by then gets a gap
-      that ends there, too: it comes back for the recomputations before that op and is then released. So is a tensor
-      whose next gap begins after op `before - 1`.
+    - Recompute: all ops up to `after` that wrote the tensor run again just before op `before`. A tensor that they read
+      must be on the device then, or come back before the same op by a gap of its own.
+    - A tensor comes back only for the recomputations before op `before`, and is then released, if no op from there on
+      uses it, or if its next gap begins after op `before - 1`. Example: op 1 writes a, op 2 reads a and writes b, op 8
+      reads b. With the gaps (a, after 2, before 8) and (b, after 2, before 8), ops 1 and 2 run again before op 8, which
+      then runs without a.
     - A gap whose `before` is the number of ops releases the tensor for good.
     """
 

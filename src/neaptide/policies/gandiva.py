@@ -75,7 +75,10 @@ class Gandiva(Policy):
         return min(beside, key=lambda job: job.profile.utilisation, default=None)
 
     def _hurts(self, one: JobView, other: JobView) -> bool:
-        """Whether the two were too slow together, by the slower: the other was perhaps alone for half an iteration."""
+        """Whether the pair was too slow.
+
+        The larger slowdown counts, because the other job may have run alone for part of its iteration.
+        """
         if other.name not in one.beside or one.name not in other.beside:
             return False  # not tried yet
         return 2 / max(one.beside[other.name], other.beside[one.name]) < self.least_gain

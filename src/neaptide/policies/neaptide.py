@@ -56,7 +56,7 @@ class Neaptide(Policy):
     gain: float = 0.2
     worth_sharing: float = 0.9  # below 1, because a few iterations prove little
     try_again: int = 64
-    in_flight: int = 64  # most kernels in flight, and at most a sixteenth of an iteration's, while peaks do not fit
+    in_flight: int = 64  # cap while the peaks do not fit together; a sixteenth of an iteration's kernels, if fewer
     early: float = 0.5  # of an iteration alone: a shorter delay is ignored
     behind: int = 2  # jobs tried after the first that must wait
     spare: float = 0.02  # of a deadline, reserved beside the time for other jobs' ops on the device
@@ -135,7 +135,7 @@ class Neaptide(Policy):
             return self._pays_beside_one(job, beside, free_bytes)
 
         if len(running) == 1 and others and not pays(others[0], running):
-            others = others[:1]  # no job behind it may keep the device busy until its turn
+            others = others[:1]  # start no job ranked behind it, which would only delay its turn
 
         def not_early(job: JobView, beside: Sequence[JobView]) -> bool:
             return len(beside) == 1 and should_follow_forward(job, beside[0], free_bytes - kept_bytes, self.in_flight)

@@ -28,8 +28,7 @@ SALUS_WORKLOADS: tuple[tuple[str, int], ...] = (
 )
 # Three published averages determine the trace. The mean duration is the makespan divided by 100. The spread of the
 # log-normal distribution is chosen such that the average job takes about 53.4 minutes when the shortest job goes first.
-# Of several random orders the one is taken in which jobs queue for the published share of the makespan when they are
-# served first come, first served: long jobs come early.
+# Of 64 random orders, the one whose queueing share of the makespan under FIFO is nearest to the published one is used.
 _SPREAD = 1.4
 _ORDERS = 64
 _QUEUE_SHARE = 167.6 / 303.4

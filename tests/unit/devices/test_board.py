@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from board_member import Member
 from neaptide.devices.board import PERMIT_ALL, Board, BoardError, Region, Request, SlotState
 from neaptide.devices.board.board import process_state
 from neaptide.devices.board.figures import NO_CEILING, UNBOUNDED, ProcessState
-from neaptide.devices.board.member import Member
 
 MIB = 1 << 20
 
@@ -75,7 +75,7 @@ def test_a_request_stands_until_the_process_has_done_it(board: Board) -> None:
 def test_what_a_dead_process_held_is_given_back(board: Board) -> None:
     code = (
         "import os; from pathlib import Path; from neaptide.devices.board import Board;"
-        "from neaptide.devices.board.member import Member;"
+        "from board_member import Member;"
         f"b = Board.open(Path({str(board.path)!r})); m = Member(b, 'x'); m.take({60 * MIB}); os.kill(os.getpid(), 9)"
     )
     subprocess.run(

@@ -54,6 +54,15 @@ def test_a_device_can_be_a_folder_outside_the_package(mine: Path) -> None:
     assert find_kind(str(mine)) is kind
 
 
+def test_two_device_folders_of_the_same_name_are_two_devices(mine: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text("NAME = 'other'\n")
+    (folder / "kind.py").write_text(MINE)
+    assert find_kind(str(mine)).name == "mine"
+    assert find_kind(str(folder / "kind.py")).name == "other"
+
+
 def test_the_flags_of_a_command_are_the_settings_of_the_chosen_device(mine: Path) -> None:
     command = [sys.executable, "-m", "neaptide.cli", "up", "--help"]
     environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "", "NEAPTIDE_DEVICE": str(mine), "COLUMNS": "100"}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from board_member import Member
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import ProcessState
-from neaptide.devices.board.member import Member
 from neaptide.live.daemon.clock import Timers
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say

@@ -9,11 +9,11 @@ from threading import Thread
 
 import pytest
 
+from board_member import Member
 from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Board, Region, Request, SlotState
-from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from board_member import Member
 from neaptide.core.control.log_format import HeldMemory
 from neaptide.devices.board import Board, Region
-from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.daemon.watch import memory_history
 from neaptide.live.protocol import messages as say

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from board_member import Member
 from neaptide.cli import main
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Board, Region
-from neaptide.devices.board.member import Member
 from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths

@@ -16,7 +16,7 @@ from time import monotonic_ns
 import numpy as np
 
 from neaptide.capture.recording.cutting import Floats
-from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.columns import Integers
 from neaptide.devices.interface import KernelRecord, LocalDevice
 
 RING = 1 << 20  # records; an iteration has some thousands

@@ -31,7 +31,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     position_ns: int  # how far the device is in the running iteration, on the time axis of the plan's curve
     started_ns: int  # when the running or else the last iteration was started; 0 before the first
     service_ns: int  # device time of its iterations so far, counted as if each had run alone
-    share_ns: int = 0  # service for fair shares: a new job starts level with the least served job that wants to run
+    # Service used for fairness. A job that arrives or returns gets at least the smallest share_ns among the jobs that
+    # want to run.
+    share_ns: int = 0
     busy_ns: int = 0  # how long its iterations took so far, all together
     recent_ns: int  # how long its last iteration took; 0 before the first
     beside: Mapping[str, float]  # recent slowdown beside each other job; 1: as fast as alone

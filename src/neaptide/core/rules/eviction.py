@@ -56,7 +56,7 @@ class Evicted:
     job: str
     demand: Demand
     # The iteration for which it was moved has ended, has left the device, or cannot need more than is expected of it.
-    # Otherwise the returning job could take the very memory that this iteration turned out to lack.
+    # On real processes, a job that returned earlier would retake the memory that its beneficiary lacked.
     beneficiary_safe: bool
 
 

@@ -11,8 +11,8 @@ def in_flight_cap(asked: int | None, jobs: int) -> int | None:
     """The cap that an engine sets for a job; None: as far as the device's queue reaches.
 
     `asked` is the policy's cap, and `jobs` counts the jobs on the device, the job itself included. A policy that asks
-    for no cap gets the default beside other jobs: their plans rely on the curves, which are read under it. A job that
-    is alone has no bound, because no other job needs the memory.
+    for no cap gets the default beside other jobs: their starts are planned with this job's curve, which assumes the
+    default cap. A job that is alone has no bound, because no other job needs the memory.
     """
     if asked is not None:
         return asked

@@ -11,7 +11,9 @@ HANGING_NS = 5_000_000_000  # without progress inside an iteration: the job is u
 HANGING_ITERATIONS = 5  # or this many times what an iteration takes alone, if that is longer
 MEASURING_HANGS_NS = 20_000_000_000  # without progress while the job is measured: it loses its turn
 NEWCOMER_WAITS_NS = 80_000_000  # a new job has waited this long for memory: room is made for it
-EVICTED_NS = 2_000_000_000  # after an eviction, with the beneficiary done: the job returns even if it does not fit
+# Once this much time has passed since the eviction was asked and the beneficiary has ended, the job returns without the
+# admission check.
+EVICTED_NS = 2_000_000_000
 ASK_AGAIN_NS = 200_000_000  # a process that dropped a request to move its memory is asked again
 
 

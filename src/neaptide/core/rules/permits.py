@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def permits_ahead(jobs: int, trains: bool) -> int | None:
-    """Iterations that a running job may begin before the policy starts them; None: without bound.
+    """How many iterations beyond those started by the policy the job may begin; None: without bound.
 
     `jobs` counts the jobs on the device, the job itself included. A training job that is alone holds up no
     other job, so it does not wait for permits: the engine counts its iterations and reports them together. With a

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from neaptide.core.traces.columns import Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,11 +158,11 @@ class MemoryCurve:
     def earliest_fit(self, base: MemoryCurve | None, budget: int, not_before_ns: int = 0) -> int | None:
         """The smallest delay, from `not_before_ns` on, with `base + self.shift(delay)` nowhere above `budget`.
 
-        None if there is no such delay. If step i of the base and step j of this curve exceed the budget together, every
-        delay at which they overlap is forbidden. Those delays are an open interval, and a run of such steps j forbids
-        one interval as well. The answer is the first delay that no interval covers. For a curve with one rise and one
-        fall, the runs around its peak, one per i, give nearly all intervals and cost a binary search each. All runs
-        are searched only for steps of the base that could forbid a later delay.
+        None if there is no such delay. Each pair of a step i of the base and a step j of this curve that exceed the
+        budget together forbids an open interval of delays; neighbouring j merge into one interval. The answer is the
+        first delay that no interval covers. For a curve with one rise and one fall, the runs of j around its peak, one
+        per i, give nearly all intervals and cost a binary search each. All runs are searched only for steps of the base
+        that could forbid a later delay.
         """
         levels, peak_step = self.bytes, int(self.bytes.argmax())
         if levels[peak_step] > budget:

@@ -16,7 +16,7 @@ from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.curve import grown_levels
 from neaptide.core.traces.trace import Trace
 
-# Gaps beyond this share of the peak are memory that a process does not need, so nothing is reserved for them.
+# Overhead above this share of the peak is not reserved.
 _MOST_OVERHEAD = 0.25
 
 

@@ -1,4 +1,7 @@
-"""The board of a device without torch: what a daemon needs to look at it and to control the processes on it."""
+"""The board of a device without torch: what a daemon needs to look at it and to control the processes on it.
+
+`port` is a launch layer that a script drives instead of a program; the fake device uses it.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from neaptide.core.control.job import Job, JobKind
-from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.profile import Profile
 from neaptide.devices.board import PERMIT_ALL
 from neaptide.live.protocol.messages import FromDaemon, Hello, IterationEnded

@@ -63,7 +63,7 @@ class HostMoves:
             if seen.request is not Request.NONE:
                 continue
             evicted = seen.state in _IN_HOST_MEMORY
-            if evicted is not (job.eviction is not None):  # it found no room in time, and dropped the request
+            if evicted is not (job.eviction is not None):  # the process finished the request without moving its bytes
                 if self._now_ns() - job.asked_ns > ASK_AGAIN_NS:
                     self._ask(job)
                 continue

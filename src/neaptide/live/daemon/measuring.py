@@ -1,9 +1,9 @@
 """Measures new jobs, one at a time and alone on the device, so that the trace is that of an iteration alone.
 
 No iteration begins while a new job has its turn. If the new job waits for memory that other jobs hold between their
-iterations, they are moved to host memory until it was measured. A new job that waits for memory before its first
-iteration gets its turn then. A new job that stops loses its turn and runs beside the others. A new job that needs
-memory held by stopped jobs is evicted until that memory is free.
+iterations, they are moved to host memory until it was measured. A new job that stops loses its turn and runs beside the
+others; if it then waits for memory, it gets another turn. A new job that needs memory held by stopped jobs is evicted
+until that memory is free.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from neaptide.live.protocol.messages import (
 )
 
 _REASON_LETTERS = 4096
-_LAST_MEASURED = 4  # measured iterations that run as later ones do: the last ones
+_LAST_MEASURED = 4  # the last measured iterations, which run without the recorder
 _FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
 # The device writes an iteration's duration over this value, which msgpack encodes in the last eight bytes.
 _DURATION_NS = 2**62
@@ -80,7 +80,7 @@ class Client:
         self._measured_iterations = 0
         self._growth: Growth | None = None  # None until the job has been measured
         self._sizes = Sizes()
-        self._turn = False  # the daemon waits for the trace
+        self._turn = False  # the daemon has given this job its turn, and expects Profiled
         self._serves = False  # the trace was made before the program first trained
         self._greeted = False
         self._failure: str | None = None
@@ -159,7 +159,7 @@ class Client:
         self._overhead = LeaseOverhead(
             peak_bytes=max(memory.held_peak_bytes - memory.needed_peak_bytes, 0),
             most_bytes=memory.spare_peak_bytes,
-            # A device that has not yet passed the previous iteration holds more, so the smallest gap is the true one.
+            # A gap read while the device still runs the previous iteration is too large, so the smallest one counts.
             at_rest_bytes=max(min(self._gaps_at_rest), 0),
         )
         self._growth = Growth(Leases.of(trace, self._overhead), measured.op_of_kernel, trace.peak_bytes)
@@ -229,7 +229,10 @@ class Client:
         self._agent.send(frame(message))
 
     def _release(self) -> None:
-        """Release held launches, once: later ones are held only while the job's memory is on the host, and must be."""
+        """Release held launches, the first time only.
+
+        Afterwards only an eviction holds launches, and this must not end that hold.
+        """
         if self._holds:
             self._holds = False
             self._agent.release_launches()

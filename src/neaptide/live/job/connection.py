@@ -1,7 +1,7 @@
 """Carries a client's messages: one thread that connects to the daemon, receives, and connects again when it is gone.
 
-The client sends through the device agent, which can also send a message once the device has passed what was launched
-before it. A second Python thread for that would cost a training loop half a millisecond for every message.
+The device's own thread sends the client's messages, also those that wait until the device has passed what was launched
+before them. A second Python thread for that would cost a training loop half a millisecond for every message.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ _RECORDED = 1
 _TIMED = 2  # pairs of iterations
 _RECORDING = SETTLING + _RECORDED + CLOSING
 _ITERATIONS = _RECORDING + 2 * _TIMED
-# A program that calls its model with gradients on is expected to train. After this many calls without an optimizer's
-# step it is measured as it is.
+# For this many calls, a program that calls its model with gradients on is assumed to be training and about to step.
 _CALLS_BEFORE_A_STEP = 32
 _RESTARTS = 3
 
@@ -61,7 +60,7 @@ class FirstIterations:
         return measured
 
     def change(self) -> None:
-        self._outdated = True  # this is called inside an optimizer's hook, where no hook can be removed
+        self._outdated = True  # stop later: the optimizer that has just stepped may yet call the recorder
         self._begun = 1
 
     def stop(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.trace import Trace
 
 
@@ -26,7 +26,10 @@ class Measurer(Protocol):
         """An iteration begins. Returns the measurement once it is complete; `name` then gives the trace's name."""
 
     def change(self) -> None:
-        """An optimizer has made its first step: everything before was one iteration; measure those after it."""
+        """Another optimizer now closes iterations: drop what was measured and start again with the next iteration.
+
+        Everything before that is counted as one iteration.
+        """
 
     def stop(self) -> None:
         """Stop measuring, forget what was seen, and start again with the next iteration."""

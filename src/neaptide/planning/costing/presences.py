@@ -32,7 +32,10 @@ class Presences:
         return held_bytes(self.start, self.end, self.bytes, rows)
 
     def latest(self, tensor: Integers, row: Integers) -> Integers:
-        """The tensor's last presence that starts at or before a row; if it has none, one of another tensor, or -1."""
+        """The index of the tensor's last presence that starts at or before a row.
+
+        If there is none, the index is meaningless (another tensor's, or -1): check `self.tensor[index] == tensor`.
+        """
         plain = self.gap < 0
         stride = 3 + int(max(self.start.max(initial=0), row.max(initial=0)))
         keys = self.tensor[plain] * stride + self.start[plain] + 1

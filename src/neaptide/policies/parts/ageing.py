@@ -9,18 +9,17 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.policies.parts.admission import has_work
-from neaptide.policies.parts.residence import LINK_BYTES_PER_NS, WORTH_A_COPY
+from neaptide.policies.parts.copying import worth_a_copy_ns
 
 PATIENCE = 50  # iterations of the suspended job, alone
 
 
 def overdue(job: JobView, view: View) -> bool:
-    """Whether the job has been suspended, and a job that may leave for it on the device, for long enough."""
+    """Whether the job has been suspended, and a job that may leave for it has been on the device, for long enough."""
     if job.state is not JobState.SUSPENDED or not has_work(job) or job.profile.peak_bytes > view.budget_bytes:
         return False
     served_since_ns = min([other.lane_since_ns for other in _may_leave(job, view)], default=view.now_ns)
-    copying_ns = job.profile.persistent_bytes / LINK_BYTES_PER_NS
-    enough_ns = max(PATIENCE * job.profile.solo_ns, WORTH_A_COPY * copying_ns)
+    enough_ns = max(PATIENCE * job.profile.solo_ns, worth_a_copy_ns(job))
     return view.now_ns - max(job.since_ns, served_since_ns) > enough_ns
 
 

@@ -28,7 +28,7 @@ class Lanes:
 
     capacity_bytes: int
     members: Mapping[int, tuple[JobView, ...]]
-    settled: bool = False  # sizes as after the running iterations: then merged jobs take turns
+    settled: bool = False  # count each lane as when the running iterations have ended: its largest member only
 
     @classmethod
     def of(cls, view: View) -> Lanes:

@@ -11,12 +11,10 @@ from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspen
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
+from neaptide.policies.parts.copying import worth_a_copy_ns
 from neaptide.policies.parts.plans import best_plan
 
-LINK_BYTES_PER_NS = 10.0  # roughly the bandwidth of a device's link to the host
-# A job leaves the device for another only if its remaining time is this many times the time of copying its memory,
-WORTH_A_COPY = 20
-# and this many times the other job's remaining time.
+# A job leaves the device for an equally urgent one only if its remaining time is this many times the other's.
 FAR_LONGER = 1.5
 # Training jobs are admitted while those ranked before them together use less than this many times the device.
 ENOUGH = 4.0
@@ -37,8 +35,7 @@ def yields_to(job: JobView, newcomer: JobView) -> bool:
         return False
     if newcomer.deadline_ns is not None or job.priority < newcomer.priority:
         return True
-    copying_ns = job.profile.persistent_bytes / LINK_BYTES_PER_NS
-    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(newcomer), WORTH_A_COPY * copying_ns)
+    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(newcomer), worth_a_copy_ns(job))
 
 
 @dataclass(frozen=True)

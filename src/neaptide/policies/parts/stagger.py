@@ -20,8 +20,8 @@ class Stagger:
     """Starts each iteration after the smallest delay for which all curves together stay within the free bytes.
 
     The jobs are tried in the given order. The first job that must wait keeps its place: its curve, shifted by its
-    delay, is added for the jobs behind it, and at most `behind` of those are tried. So a job that overtakes it does not
-    delay it: it waits only for iterations that run already.
+    delay, is added for the jobs behind it, and at most `behind` of those are tried. So a job that overtakes does not
+    delay the waiting one, which waits only for iterations that run already.
     """
 
     in_flight: int  # the largest cap on kernels in flight; the curves are read under it
@@ -92,7 +92,7 @@ class RunningCurves:
         self._summed_up = 0  # jobs that are in the curve
 
     def leaves(self, peak_bytes: int, free_bytes: int) -> bool:
-        """Whether an iteration with this peak fits at any time from now on. If not, it may still fit at some time."""
+        """Whether an iteration with this peak fits whenever it starts. False does not mean that it never fits."""
         return self._highest_bytes + peak_bytes <= free_bytes
 
     @property

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from neaptide.core.traces.columns import Floats, Integers
 from neaptide.core.traces.trace import Kind, Phase, Trace
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # From bottom to top: kinds that outlive an iteration lie below kinds that do not.
 STACKING = (

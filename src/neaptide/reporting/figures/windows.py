@@ -10,7 +10,7 @@ import numpy as np
 
 from neaptide.core.control.controller import Entry
 from neaptide.core.control.events import BudgetChanged
-from neaptide.core.traces.curve import Integers
+from neaptide.core.traces.columns import Integers
 from neaptide.reporting.logs.records import JobRecord
 from neaptide.simulation import MemorySeries
 

@@ -57,7 +57,10 @@ class Deadlock:
         self.iteration_ended(job)
 
     def _waiting(self, running: Sequence[Sight]) -> list[Sight]:
-        """The iterations for one of which room must be made; none while iterations or moves may still help."""
+        """The iterations that wait and cannot go on by themselves; room is made for one of them.
+
+        Empty while a running iteration or a move may soon free memory.
+        """
         waiting = [sight for sight in running if sight.seen.wanted_bytes]
         stuck = len(waiting) == len(running) and all(sight.ticks >= STUCK_TICKS for sight in waiting)
         # An iteration may also starve beside others that go on and give nothing back.
