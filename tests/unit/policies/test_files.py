@@ -8,7 +8,7 @@ import pytest
 import neaptide
 from neaptide.core.control.actions import Admit, Start
 from neaptide.core.control.events import JobEnded
-from neaptide.core.control.job import Job, JobState
+from neaptide.core.control.job import Job, JobKind, JobState
 from neaptide.core.control.policy import Policy
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
@@ -49,6 +49,16 @@ def test_the_guides_example_has_at_most_40_lines_and_runs_by_path(tmp_path: Path
     short = job("short", tide(40), iterations_left=2)
     assert policy.decide(view(long, short)) == [Start("short"), Admit("long"), Start("long")]
     assert policy.decide(view(long, short, budget=79)) == [Start("short"), Admit("long")]
+
+
+def test_the_guides_example_starts_a_ready_job_behind_jobs_that_cannot_start(tmp_path: Path) -> None:
+    policy = find_policy(written(tmp_path, example(), "shortest.py"))
+    ready = job("ready", tide(40, persistent=30), iterations_left=9)
+    too_large = job("too large beside it", tide(40, persistent=40), state=JobState.QUEUED, iterations_left=2)
+    away = job("in host memory", tide(80), state=JobState.SUSPENDED, iterations_left=1)
+    idle = job("without requests", kind=JobKind.INFERENCE)
+    assert policy.decide(view(ready, too_large, away, idle, budget=109)) == [Start("ready")]
+    assert policy.decide(view(ready, too_large, budget=110))[0] == Admit("too large beside it")
 
 
 def test_the_guides_example_shares_a_simulated_device(tmp_path: Path) -> None:

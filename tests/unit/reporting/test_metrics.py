@@ -173,6 +173,11 @@ def test_stalls_evictions_and_refusals_are_counted() -> None:
     assert (metrics.stalls, metrics.evictions, metrics.refused) == (2, 1, 1)
 
 
+def test_a_job_that_does_not_respond_is_not_counted_as_evicted() -> None:
+    entries: list[Entry] = [JobArrived(0, "a"), JobEvicted(1, "a", unresponsive=True)]
+    assert measure(entries, [training("a")], 1).evictions == 0
+
+
 def test_a_job_that_has_not_arrived_changes_no_metric() -> None:
     metrics = measure([JobArrived(5, "a"), IterationEnded(15, "a", 10)], [training("a"), training("b")], 15)
     assert metrics.throughput == 1.0

@@ -22,7 +22,7 @@ class EvictionReason(Enum):
     POLICY = "the policy suspended it"
     QUEUE = "it is not admitted"
     MEASURING = "a new job is measured"
-    DEADLOCK = "every running iteration waited for memory"
+    DEADLOCK = "an iteration that waited for memory needs the room"
     NO_ROOM = "it is new, and stopped jobs hold the memory that it needs"
 
 

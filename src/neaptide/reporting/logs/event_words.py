@@ -30,7 +30,7 @@ def _event(event: ev.Event) -> str:
         case ev.JobEvicted(job=job, unresponsive=True):
             return f"{job} does not respond; other jobs do not wait for it"
         case ev.JobEvicted(job=job):
-            return f"{job} was evicted to host memory, because every running iteration waited for memory"
+            return f"{job} was evicted to host memory, to make room for another job"
         case ev.JobSuspended(job=job):
             return f"{job} is in host memory"
         case ev.JobResumed(job=job):

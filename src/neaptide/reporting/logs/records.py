@@ -124,5 +124,5 @@ def _note(record: JobRecord, event: ev.Event) -> None:
             record.ended_ns, record.failure = event.at_ns, event.reason
         case ev.JobStalled():
             record.stalls += 1
-        case ev.JobEvicted():
+        case ev.JobEvicted(unresponsive=False):
             record.evictions += 1
