@@ -1,6 +1,6 @@
 """Runs a Python file that a user wrote, such as a policy or a planner named by its path.
 
-It is the one place for this; `policies.files` and `planning.planners.files` import it.
+`policies.files` and `planning.planners.files` import it. A user's device is a folder, which `devices` loads itself.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class CannotFitError(ValueError):
 
 
 class Planner(Protocol):
-    """A pure function from a trace, a budget and a device to a plan.
+    """A pure function from a trace, a budget and a device to a plan, except that a search may stop at a time limit.
 
     The plan's peak, as `apply` computes it, is at most `budget_bytes`; otherwise the planner raises CannotFitError.
     """

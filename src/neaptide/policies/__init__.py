@@ -1,7 +1,8 @@
 """Many jobs on one device: the papers' policies and our own, one file each, by name.
 
-`parts/` holds rules that several policies share; `files` loads a policy from a user's file. This room imports only
-core. The daemon, scenarios, reproductions and cli find policies here; policy authors use `neaptide.policy`.
+`parts/` holds rules that several policies share; `files` finds a policy by its name, or in a user's file. A new policy
+is a file here and a line of `POLICIES`. This room imports core, and `files` also `user_files`. `live.runs`,
+reproductions, the commands and `neaptide.api` find policies here; policy authors use `neaptide.policy`.
 """
 
 from __future__ import annotations

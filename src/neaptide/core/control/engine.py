@@ -36,7 +36,11 @@ class Engine(Protocol):
         """Time since the run began. Changes nothing."""
 
     def next_event(self) -> Event | None:
-        """Wait for what happens next; None when nothing can happen any more."""
+        """The next event; None when there is none.
+
+        In virtual time this moves the clock, and None ends the run. On real processes this never waits, and None means
+        that no event is there now.
+        """
 
     def carry_out(self, action: Action) -> None:
         """Carry out an action that the ledger has accepted."""

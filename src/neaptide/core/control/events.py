@@ -39,7 +39,9 @@ class IterationEnded(Event, frozen=True, tag="iteration_ended"):
     """The device has passed the last op of the job's running iteration; of a job that is alone, perhaps of several."""
 
     job: str
-    took_ns: int  # since the iteration was started; for several iterations, all of them together
+    # From the permit of its first launch (in virtual time, its start), or from the end of the job's previous iteration
+    # if that is later, to its last op; for several iterations, the sum.
+    took_ns: int
     arrivals_ns: tuple[int, ...] = ()  # of the requests that it served
     iterations: int = 1
     work: float | None = None  # how many measured iterations the work amounts to; None: `iterations`
@@ -52,7 +54,10 @@ class JobStalled(Event, frozen=True, tag="job_stalled"):
 
 
 class JobEvicted(Event, frozen=True, tag="job_evicted"):
-    """The engine moves the job's bytes to the host, because running iterations wait for memory (core.rules.eviction).
+    """The engine moves the job's bytes to the host, to make room for another job (core.rules.eviction).
+
+    It does so for the oldest waiting iteration when all running iterations wait for memory. On real processes it also
+    does so for an iteration that starves while others run, and for a new job that is measured.
 
     The bytes of an `unresponsive` job stay on the device and are taken off the budget; policies do not see the job.
     """

@@ -20,10 +20,10 @@ class JobKind(Enum):
 class JobState(Enum):
     """Where a job is in its life."""
 
-    QUEUED = "queued"  # arrived, holds nothing
+    QUEUED = "queued"  # arrived and not admitted; bytes that a live job has from being measured move to host memory
     READY = "ready"  # admitted: holds its persistent bytes, between two iterations
     RUNNING = "running"  # inside an iteration
-    SUSPENDED = "suspended"  # its bytes are in host memory
+    SUSPENDED = "suspended"  # its bytes are in host memory or move there; those of an unresponsive job stay
     DONE = "done"
     FAILED = "failed"
 

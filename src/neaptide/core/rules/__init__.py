@@ -1,6 +1,8 @@
-"""The rules that both engines follow: memory grants, admission, eviction, caps, permits, an iteration's work.
+"""The rules of sharing, each in a file of its own: memory grants, admission, eviction, heavy kernels, caps, work.
 
-Each rule is one pure function in one file. The simulator, the daemon, the board and the reports call it, so that a rule
-means the same in virtual time and on real processes. A rule that C++ must apply at every launch is a header here, which
-the simulator, the board and the devices include. The rules import nothing of the project; every room may import them.
+They are pure functions and constants. The simulator, the daemon, the board and the reports use the same ones, so that a
+rule means the same in virtual time and on real processes. A rule that C++ must apply at every launch is a header here,
+which the simulator, the board and the devices include; heavy kernels and caps have a Python file beside the header.
+`permits` and `patience` are for the daemon alone: in virtual time no process waits for a permit or fails to answer. A
+rule imports at most another rule; every room may import them.
 """

@@ -1,8 +1,9 @@
 """Which jobs may be on the device together: the rule that the ledger enforces and policies plan with.
 
 The persistent bytes of all admitted jobs, and beside them the ephemeral peak of any one of them, fit the budget (the
-safety condition of Salus for a single lane). Engines grant memory to the oldest iteration first (memory_grant.h), so
-under this rule every iteration that is started also ends. Where a device leases chunks, leased bytes are counted.
+safety condition of Salus for a single lane). Engines grant an iteration memory only if all older iterations can still
+end (memory_grant.h), so under this rule every iteration that is started also ends. Where a device leases chunks, leased
+bytes are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Traces and what is read off them: the columns, the file format, memory curves and profiles.
 
-Every room imports it. It imports only `core.units` and `core.device`.
+Nearly every room imports it. It imports only `core.rules`.
 """

@@ -2,5 +2,6 @@
 
 `server` receives messages, `daemon` turns them into events for the controller, and `engine` writes a policy's actions
 to the board, with `permits` and `host_moves`. `registration` and `measuring` are the way of a new job; `watch` looks at
-the board for what no message tells. Nothing here loads torch. Commands start a daemon through `live.runs`.
+the board for what no message tells. Nothing here loads torch. Commands start the daemon's process through `live.runs`;
+the command that runs in it, `neaptide up --foreground`, imports `server`.
 """

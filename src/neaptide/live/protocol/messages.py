@@ -84,7 +84,7 @@ class IterationEnded(Message, frozen=True):
 
     index: Count  # of the iteration on the board; the first has 0
     size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work, where a measured iteration has 1
-    took_ns: Duration  # since its first kernel was permitted
+    took_ns: Duration  # as in core.control.events.IterationEnded
 
 
 class Grew(Message, frozen=True):

@@ -1,7 +1,8 @@
 """The planners, one file each: the papers' and our own.
 
-They import every other room of `planning` but the executor. `fitting`, the reproductions and the command line find them
-by name in `PLANNERS`, or by the path of a user's file with `files.find_planner`.
+They import every other room of `planning` but the executor. A new planner is a file here and a line of `PLANNERS`.
+`fitting`, the reproductions and the command line find planners by name in `PLANNERS`, or by the path of a user's file
+with `files.find_planner`.
 """
 
 from __future__ import annotations
