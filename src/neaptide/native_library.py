@@ -70,13 +70,16 @@ class NativeSources:
         """The files to compile."""
         return [path for folder in self.folders for path in sorted(folder.glob("*.cpp"))]
 
+    def files(self) -> list[Path]:
+        """The files to compile, and those that they include."""
+        return [path for folder in self.folders for path in sorted(folder.glob("*.[ch]*"))]
+
     def digest(self, tools: str) -> str:
         """A name for what would be built: changes with any source, flag, tool or kind of machine."""
         state = hashlib.sha256(f"{platform.machine()} {tools} {self.flags}".encode())
-        for folder in self.folders:
-            for path in sorted(folder.glob("*.[ch]*")):
-                state.update(f"{folder.name}/{path.name}".encode())
-                state.update(path.read_bytes())
+        for path in self.files():
+            state.update(f"{path.parent.name}/{path.name}".encode())
+            state.update(path.read_bytes())
         return state.hexdigest()[:16]
 
     def compiler_command(self, compiler: str) -> list[str]:

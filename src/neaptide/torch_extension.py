@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,8 @@ from types import ModuleType
 import torch
 
 from neaptide.native_library import BuildError, NativeSources, cache_folder, finish
+
+_TOOLS = f"{torch.__version__} {sys.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class TorchExtension(NativeSources):
 
     def target(self) -> Path:
         """Where the built module is, or will be."""
-        return cache_folder() / f"{self.name}-{self.digest(f'{torch.__version__} {sys.version} {self.link}')}.so"
+        return cache_folder() / f"{self.name}-{self.digest(f'{_TOOLS} {self.link}')}.so"
 
     def build(self, target: Path) -> ModuleType:
         """Build and import it; BuildError with one clear line when that cannot be done."""
@@ -50,6 +54,7 @@ class TorchExtension(NativeSources):
             began = time.perf_counter()
             os.environ.setdefault("MAX_JOBS", str(min(2, os.cpu_count() or 1)))
             (workshop / "lock").unlink(missing_ok=True)  # torch's own, which a killed build leaves behind
+            remove_outdated_objects(workshop, self.files(), _TOOLS)
             module = cpp_extension.load(
                 self.name,
                 [str(path) for path in self.sources()],
@@ -72,3 +77,24 @@ class TorchExtension(NativeSources):
         module = importlib.util.module_from_spec(specification)
         loader.exec_module(module)
         return module
+
+
+def remove_outdated_objects(workshop: Path, files: Sequence[Path], tools: str) -> None:
+    """Remove the objects of earlier builds if ninja might keep one that is out of date; call it before each build.
+
+    Ninja compiles a file again when the file or one that it includes is newer than the object. That misses a changed
+    file with an old time, as an installer may write it, and another version of torch, whose headers ninja ignores.
+    """
+    record = workshop / "compiled.json"
+    now = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    try:
+        before = json.loads(record.read_text())
+    except (OSError, ValueError):  # there was no build, or it was killed
+        before = {"tools": None, "files": {}}
+    objects = list(workshop.glob("*.o"))
+    newest_ns = max([path.stat().st_mtime_ns for path in objects], default=0)
+    changed = [path for path in files if before["files"].get(str(path)) != now[str(path)]]
+    if before["tools"] != tools or any(path.stat().st_mtime_ns <= newest_ns for path in changed):
+        for path in objects:
+            path.unlink()
+    record.write_text(json.dumps({"tools": tools, "files": now}))
