@@ -67,13 +67,7 @@ def test_an_unchanged_program_is_measured_then_waits_for_permits_and_ends_with_t
     daemon.after_profiled = lambda _: None
     job = daemon.run(TRAINED)
     (hello,) = daemon.wait_for(say.Hello)
-    assert (hello.pid, hello.job, hello.kind, hello.ready, hello.trace) == (
-        job.pid,
-        "job",
-        JobKind.TRAINING,
-        True,
-        None,
-    )
+    assert (hello.pid, hello.job, hello.kind, hello.trace) == (job.pid, "job", JobKind.TRAINING, None)
     (profiled,) = daemon.wait_for(say.Profiled)
     trace = decode(profiled.trace)
     assert profiled.measured == MEASURED

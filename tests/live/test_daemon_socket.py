@@ -38,7 +38,7 @@ def test_only_the_user_may_connect_to_the_daemon(daemon: DaemonThread) -> None:
         b"\0\0\0\0",
         frame(say.Turn()),
         frame(say.IterationEnded(1, 1.0, 1)),
-        frame(say.Ready()) + frame(say.StatusRequest()),
+        frame(say.Goodbye()) + frame(say.StatusRequest()),
     ],
 )
 def test_a_malformed_oversized_or_foreign_message_ends_only_its_connection(daemon: DaemonThread, data: bytes) -> None:

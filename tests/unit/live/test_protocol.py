@@ -18,7 +18,7 @@ def framed(body: bytes) -> bytes:
     "message",
     [
         say.Hello(pid=7, slot=3, job="a", iterations=5, deadline_seconds=0.5, resumed=True, trace=b"abc"),
-        say.Ready(),
+        say.RequestArrived(),
         say.Profiled(b"trace", 4),
         say.PhaseEnded(Phase.FORWARD),
         say.IterationEnded(3, 1.5, 17),
@@ -32,10 +32,10 @@ def test_the_daemon_receives_the_message_that_was_sent(message: say.ToDaemon) ->
 
 
 def test_messages_may_come_in_pieces_and_several_at_once() -> None:
-    inbox, sent = DaemonInbox(), frame(say.Ready()) + frame(say.Grew(5)) + frame(say.Goodbye())
+    inbox, sent = DaemonInbox(), frame(say.RequestArrived()) + frame(say.Grew(5)) + frame(say.Goodbye())
     received = [message for byte in sent[:-2] for message in inbox.feed(bytes([byte]))]
-    assert received == [say.Ready(), say.Grew(5)]
-    assert list(inbox.feed(sent[-2:] + frame(say.Ready()))) == [say.Goodbye(), say.Ready()]
+    assert received == [say.RequestArrived(), say.Grew(5)]
+    assert list(inbox.feed(sent[-2:] + frame(say.RequestArrived()))) == [say.Goodbye(), say.RequestArrived()]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def test_a_duration_has_tenths_then_minutes_then_hours(seconds: float, text: str
 
 def test_a_change_of_a_job_is_one_line_once() -> None:
     lines = LiveLines()
-    assert list(lines.lines(status(job_status("a", "measured", **MEASURED_YET)))) == ["[   5.0 s] a: is being measured"]
+    assert list(lines.lines(status(job_status("a", "measuring", **MEASURED_YET)))) == [
+        "[   5.0 s] a: is being measured"
+    ]
     known = "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone"
     assert list(lines.lines(status(job_status("a")))) == [known]
     assert list(lines.lines(status(job_status("a", "ready")))) == []

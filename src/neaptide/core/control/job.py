@@ -50,9 +50,8 @@ class DisplayState(StrEnum):
     """A job's state as people see it: the ledger's states, those before a job arrives, and why a job is suspended."""
 
     STARTING = "starting"  # its process runs and has not connected
-    BUILDING = "building"  # its first iteration has not begun
     TO_BE_MEASURED = "waiting to be measured"
-    MEASURED = "measured"  # its first iterations are being measured
+    MEASURING = "measuring"  # its first iterations are being measured
     QUEUED = "queued"
     READY = "ready"
     RUNNING = "running"
@@ -73,9 +72,7 @@ class DisplayState(StrEnum):
 
 
 _WORDS = {
-    DisplayState.BUILDING: "starting",
     DisplayState.TO_BE_MEASURED: "to be measured",
-    DisplayState.MEASURED: "measuring",
     DisplayState.READY: "waiting",
 }
 

@@ -29,9 +29,8 @@ class EvictionReason(Enum):
 class Stage(Enum):
     """What a job does before the controller knows it; ARRIVED from then on."""
 
-    BUILDING = "building"  # its first iteration has not begun
     WAITING = "waiting to be measured"
-    MEASURED = "measured"
+    MEASURING = "measuring"  # from its turn on, also when it has lost it
     ARRIVED = "arrived"
 
 
@@ -81,7 +80,7 @@ class AttachedJob:
     start_time: int  # of its process
     say: Callable[[FromDaemon], None]
     hang_up: Callable[[], None]
-    stage: Stage = Stage.BUILDING
+    stage: Stage = Stage.WAITING
     job: Job | None = None  # from when it was measured
     profile: Profile | None = None
     course: Course | None = None

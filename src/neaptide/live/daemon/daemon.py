@@ -109,8 +109,6 @@ class Daemon:
                 self._grew(job, message.peak_bytes)
             case say.Hello() if job is None:
                 self._register(caller, lambda: self._hello(caller, message))
-            case say.Ready() if job is not None:
-                self._measuring.ready(job)
             case say.Profiled() if job is not None:
                 self._register(caller, lambda: self._registration.profiled(job, message, self._budget_bytes))
             case say.Failed() if job is not None:

@@ -33,14 +33,9 @@ class Measuring:
     def active(self) -> bool:
         return self._now is not None
 
-    def ready(self, newcomer: AttachedJob) -> None:
-        """The first iteration of a new job is about to begin."""
-        newcomer.stage = Stage.WAITING
-        if newcomer is self._now:
-            self._tell()
-            return
-        if newcomer not in self._line:
-            self._line.append(newcomer)
+    def add(self, newcomer: AttachedJob) -> None:
+        """Add a new job to the line."""
+        self._line.append(newcomer)
         self.advance()
 
     def over(self, newcomer: AttachedJob) -> None:
@@ -71,7 +66,7 @@ class Measuring:
         if self._engine.permits.device_is_quiet():
             self._told = True
             self._moved_ns = self._engine.now_ns
-            newcomer.stage = Stage.MEASURED
+            newcomer.stage = Stage.MEASURING
             newcomer.say(Turn())
 
     def _end_turn(self) -> None:
@@ -106,7 +101,7 @@ class Measuring:
             self._evict(newcomer, needed_bytes)
             return
         if newcomer is not self._now:
-            if newcomer.stage is not Stage.WAITING and newcomer not in self._line:
+            if newcomer.stage is Stage.MEASURING and newcomer not in self._line:  # it has lost its turn
                 self._line.append(newcomer)
             return
         leaving = any(job.eviction is not None for job in self._engine.host_moves.in_progress)
@@ -144,7 +139,7 @@ class Measuring:
         still_ns = now_ns - self._moved_ns
         if still_ns > MEASURING_HANGS_NS or (stopped and still_ns > STOPPED_NS):
             if newcomer.stage is Stage.WAITING:  # otherwise it would wait for its turn for ever
-                newcomer.stage = Stage.MEASURED
+                newcomer.stage = Stage.MEASURING
                 newcomer.say(Turn())
             self._end_turn()
 

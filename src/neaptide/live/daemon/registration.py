@@ -71,8 +71,8 @@ class Registration:
             trace = hello.trace or b""
             measured = _Measured(decode(trace), trace, LeaseOverhead(*hello.lease_overhead))
             self._arrive(attached, measured, hello.iterations, budget_bytes)
-        elif hello.ready:
-            self._measuring.ready(attached)
+        else:
+            self._measuring.add(attached)
 
     def profiled(self, attached: AttachedJob, message: say.Profiled, budget_bytes: int) -> None:
         """Admit a measured job to the controller; RefusedError when it does not fit the budget."""

@@ -15,11 +15,7 @@ from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol.messages import JobStatus, Status
 
 _REMEMBERED = 64  # jobs that ended
-_BEFORE = {
-    Stage.BUILDING: DisplayState.BUILDING,
-    Stage.WAITING: DisplayState.TO_BE_MEASURED,
-    Stage.MEASURED: DisplayState.MEASURED,
-}
+_BEFORE = {Stage.WAITING: DisplayState.TO_BE_MEASURED, Stage.MEASURING: DisplayState.MEASURING}
 
 
 class StatusBuilder:

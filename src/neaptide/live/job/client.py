@@ -22,8 +22,9 @@ from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.interface import DeviceAgent
+from neaptide.live.job.growth import Growth
 from neaptide.live.job.measurer import Measured, Measurer
-from neaptide.live.job.sizes import Growth, Sizes
+from neaptide.live.job.sizes import Sizes
 from neaptide.live.protocol.framing import frame
 from neaptide.live.protocol.messages import (
     Failed,

@@ -1,10 +1,9 @@
 """The messages between the daemon, jobs and commands; framing.py says how they are sent.
 
 A job sends Hello when it has its slot on the board. The daemon closes the job's permit before it answers, so that no
-armed iteration runs without the policy's consent. A new job sends Ready when its first iteration is about to begin
-(Hello.ready: with the Hello), waits for Turn, runs its first iterations without arming the launch gate, sends Profiled,
-and from then on arms every iteration. It reports the end of an iteration when the device has passed it. A closed
-connection means that the other side is gone.
+armed iteration runs without the policy's consent. A new job then waits for Turn, runs its first iterations without
+arming the launch gate, sends Profiled, and from then on arms every iteration. It reports the end of an iteration when
+the device has passed it. A closed connection means that the other side is gone.
 """
 
 from __future__ import annotations
@@ -51,14 +50,9 @@ class Hello(Message, frozen=True, kw_only=True):
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, lt=1e6)] | None = None
     ended: Count = 0  # iterations, of those begun on the board, that the device has passed
-    ready: bool = True  # its first iteration is about to begin; otherwise it sends Ready then
     resumed: bool = False  # an earlier daemon measured it
     trace: bytes | None = None  # of a resumed job: the trace from that measurement
     lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # of a resumed job, as in Profiled
-
-
-class Ready(Message, frozen=True):
-    """The first iteration of a new job is about to begin; the job waits for Turn."""
 
 
 class Profiled(Message, frozen=True):
@@ -193,7 +187,6 @@ class Problem(Message, frozen=True):
 
 ToDaemon = (
     Hello
-    | Ready
     | Profiled
     | RequestArrived
     | PhaseEnded

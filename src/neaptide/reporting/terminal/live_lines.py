@@ -49,7 +49,7 @@ def _milestone(job: JobStatus, said: str) -> str:
     if job.state is DisplayState.DONE:
         return f"done, {job.iterations_done:,} iterations, peak {format_bytes(job.peak_bytes)}"
     if not job.solo_seconds:
-        return "is being measured" if job.state is DisplayState.MEASURED else job.state
+        return "is being measured" if job.state is DisplayState.MEASURING else job.state
     known = f"needs {format_bytes(job.needs_bytes)}, {format_seconds(job.solo_seconds)} an iteration alone"
     if job.state in _NOTABLE:
         return f"{job.state}; {known}" if job.state is DisplayState.QUEUED else job.state

@@ -22,10 +22,9 @@ _STYLES = {
     DisplayState.SUSPENDED: "yellow",
     DisplayState.EVICTED: "yellow",
     DisplayState.STOPPED: "yellow",
-    DisplayState.MEASURED: "cyan",
+    DisplayState.MEASURING: "cyan",
     DisplayState.TO_BE_MEASURED: "cyan",
     DisplayState.STARTING: "cyan",
-    DisplayState.BUILDING: "cyan",
     DisplayState.DONE: "dim",
     DisplayState.FAILED: "bold red",
 }
