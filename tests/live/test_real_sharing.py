@@ -10,8 +10,8 @@ pytestmark = pytest.mark.xdist_group("sharing")
 
 POLICIES = ["antman", "gandiva", "herald", "neaptide", "salus-fair", "salus-pack", "salus-srtf", "temporal"]
 POLICIES += ["ticktock", "zico"]
-IMAGES = ("resnet18", "128", "12")
-TEXT = ("gpt2", "16", "12")
+IMAGES = ("resnet18", "64", "12")
+TEXT = ("gpt2", "8", "12")
 
 
 @pytest.mark.parametrize("policy", POLICIES)

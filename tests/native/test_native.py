@@ -15,6 +15,7 @@ import pytest
 
 FOLDER = Path(__file__).parent
 BUILD = FOLDER.parents[1] / "build" / "native" / "plain" / "tests"
+pytestmark = pytest.mark.xdist_group("native")  # one worker builds them, and the other goes on
 SECONDS = 120  # a hang is a failure; the slowest test takes a few seconds
 
 
@@ -27,12 +28,10 @@ def all_tests() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs() -> Path:
     if not shutil.which("g++") or not shutil.which("make"):
         pytest.skip("the native tests need g++ and make")
-    # Several pytest workers may come here at once: the first one builds.
-    lock = tmp_path_factory.getbasetemp().parent / "native-build.lock"
-    command = ["flock", str(lock), "make", "--no-print-directory", "-C", str(FOLDER)]
+    command = ["make", "--no-print-directory", "-C", str(FOLDER)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return BUILD
