@@ -9,6 +9,7 @@ bytes are counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -24,10 +25,27 @@ class Demand(Protocol):
         """Bytes held on top of the persistent ones at the peak of an iteration."""
 
 
+@dataclass(slots=True)
+class Together:
+    """Jobs on the device, counted one by one: a policy that tries many jobs adds up each of them once."""
+
+    persistent_bytes: int = 0
+    ephemeral_bytes: int = 0  # of the job with the largest peak
+
+    def add(self, job: Demand) -> None:
+        """Count one more job."""
+        self.persistent_bytes += job.persistent_bytes
+        self.ephemeral_bytes = max(self.ephemeral_bytes, job.ephemeral_bytes)
+
+    def fits_with(self, job: Demand, budget_bytes: int) -> bool:
+        """Whether the rule holds with one more job. Changes nothing."""
+        peak = max(self.ephemeral_bytes, job.ephemeral_bytes)
+        return self.persistent_bytes + job.persistent_bytes + peak <= budget_bytes
+
+
 def spare_bytes(admitted: Iterable[Demand], budget_bytes: int) -> int:
     """Bytes of the budget that the rule leaves free beside these jobs; below zero when they do not fit together."""
-    persistent = ephemeral = 0
+    together = Together()
     for job in admitted:
-        persistent += job.persistent_bytes
-        ephemeral = max(ephemeral, job.ephemeral_bytes)
-    return budget_bytes - persistent - ephemeral
+        together.add(job)
+    return budget_bytes - together.persistent_bytes - together.ephemeral_bytes

@@ -9,7 +9,7 @@ from functools import cached_property
 from neaptide.core.control.actions import Action, Admit, Resume, Suspend
 from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView, View
-from neaptide.core.rules.admission import spare_bytes
+from neaptide.core.rules.admission import Together
 from neaptide.policies.parts.admission import has_work
 from neaptide.policies.parts.ageing import overdue
 
@@ -27,9 +27,10 @@ class Precedence:
     @cached_property
     def kept(self) -> list[JobView]:
         """The other jobs that may be on the device beside the first ones: each could run there, one at a time."""
-        kept: list[JobView] = []
+        kept, together = list[JobView](), Together()
         for job in self.after:
-            if spare_bytes([each.profile for each in (*kept, job)], self._left_bytes) >= 0:
+            if together.fits_with(job.profile, self._left_bytes):
+                together.add(job.profile)
                 kept.append(job)
         return kept
 
@@ -43,11 +44,14 @@ class Precedence:
         out = [job for job in self.after if job not in self.kept]
         leave = [job for job in out if job.state is JobState.READY and not job.finishing]
         actions: list[Action] = [Suspend(job.name) for job in leave]
-        inside = [job.profile for job in self.view.admitted if job not in leave]
+        inside = Together()
+        for job in self.view.admitted:
+            if job not in leave:
+                inside.add(job.profile)
         for job in (*self.first, *self.kept):
             bring = None if job.evicted else _BRING.get(job.state)
-            if bring and spare_bytes([*inside, job.profile], self.view.budget_bytes) >= 0:
-                inside.append(job.profile)
+            if bring and inside.fits_with(job.profile, self.view.budget_bytes):
+                inside.add(job.profile)
                 actions.append(bring(job.name))
         return actions
 
