@@ -18,7 +18,10 @@ import torch
 
 from neaptide.native_library import BuildError, NativeSources, cache_folder, finish
 
-_TOOLS = f"{torch.__version__} {sys.version}"
+
+def _tools() -> str:
+    """What a module is built for."""
+    return f"{torch.__version__} {sys.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class TorchExtension(NativeSources):
 
     def target(self) -> Path:
         """Where the built module is, or will be."""
-        return cache_folder() / f"{self.name}-{self.digest(f'{_TOOLS} {self.link}')}.so"
+        return cache_folder() / f"{self.name}-{self.digest(f'{_tools()} {self.link}')}.so"
 
     def build(self, target: Path) -> ModuleType:
         """Build and import it; BuildError with one clear line when that cannot be done."""
@@ -54,7 +57,7 @@ class TorchExtension(NativeSources):
             began = time.perf_counter()
             os.environ.setdefault("MAX_JOBS", str(min(2, os.cpu_count() or 1)))
             (workshop / "lock").unlink(missing_ok=True)  # torch's own, which a killed build leaves behind
-            remove_outdated_objects(workshop, self.files(), _TOOLS)
+            remove_outdated_objects(workshop, self.files(), _tools())
             module = cpp_extension.load(
                 self.name,
                 [str(path) for path in self.sources()],
