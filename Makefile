@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
 JOBS ?= $(shell nproc)
-QUICK_TESTS = tests/unit tests/contract tests/properties
+QUICK_TESTS = tests/unit tests/contract tests/properties -m 'not networks'
 
 .PHONY: demo tides quick quick-tests test check format clean
 
@@ -28,12 +28,13 @@ tides: $(READY)
 	$(BIN)/neaptide profile --batch 32 --device V100 --figure demo/bert-base.png -o demo/bert-base.trace bert-base
 	$(BIN)/python examples/two_tides.py demo/resnet50.trace demo/bert-base.trace --figure demo/two-tides.png
 
-# What to run after each change: lint and types beside the tests that need no software GPU.
+# What to run after each change: lint and types beside the unit, contract and property tests. Tests of whole networks are
+# left out, and properties are tried on fewer examples.
 quick: $(READY)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check quick-tests
 
 quick-tests: $(READY)
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(QUICK_TESTS)
+	NEAPTIDE_TEST_EXAMPLES=20 $(BIN)/pytest -n $(JOBS) --dist loadgroup $(QUICK_TESTS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from neaptide import estimate, models
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Phase
+
+pytestmark = pytest.mark.networks
 
 MEBIBYTES = {
     "conv1": 221.558, "relu1": 221.558, "lrn1": 221.558, "pool1": 53.394,

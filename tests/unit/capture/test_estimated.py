@@ -19,6 +19,8 @@ from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.core.units import GIB
 
+pytestmark = pytest.mark.networks
+
 V100 = find_device("V100-16GB")
 MEASUREMENTS = Path(__file__).parents[4] / "shared" / "data"
 aten = torch.ops.aten

@@ -11,6 +11,8 @@ import transformers
 from neaptide import estimate, measure
 from neaptide.core.device import find_device
 
+pytestmark = pytest.mark.networks
+
 Step = Callable[[], object]
 
 

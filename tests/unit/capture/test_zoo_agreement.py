@@ -14,6 +14,8 @@ from neaptide import estimate, measure, models
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Trace
 
+pytestmark = pytest.mark.networks
+
 
 @cache
 def measured_trace(name: str) -> Trace:

@@ -10,6 +10,8 @@ from torch._subclasses import FakeTensorMode
 from neaptide.models import Workload, build, names, recipe
 from neaptide.models.resnet import stages
 
+pytestmark = pytest.mark.networks
+
 # Parameters of the published networks, all without auxiliary heads.
 PARAMETERS = {
     "alexnet": 62_378_344,  # one tower; Krizhevsky's two towers save the weights between them and have 60.97 M

@@ -11,6 +11,8 @@ from torch._subclasses import FakeTensorMode
 
 from neaptide.models import build, recipe
 
+pytestmark = pytest.mark.networks
+
 # Parameters published, and the relative difference allowed: the rounding, and the second bias of torch's LSTM.
 # The transformer's paper says 65 M; the sizes it gives add up to 63.1 M.
 PUBLISHED = {

@@ -10,6 +10,8 @@ from neaptide.planning.planners import capuchin as capuchin_planner
 from neaptide.reproductions.papers import capuchin, checkmate, gist
 from steps import chain_step, device
 
+pytestmark = pytest.mark.networks
+
 
 def test_checkmate_solves_a_chain_optimally_and_by_rounding() -> None:
     generous, tight = checkmate.solve_chains([6], [1.0, 0.75])
