@@ -1,7 +1,8 @@
 """A job for the benchmarks of live sharing: trains a network until the file `stop` exists.
 
 Each line of its output file is the time at which an iteration was launched, in nanoseconds of the machine's clock; with
-a kernel log, the times at which the device began and ended the iteration.
+a kernel log, the times at which the device began and ended the iteration. With a number of iterations it does these and
+ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def sizes(batch: int, vary: bool, name: str) -> list[int]:
 
 
 def main(network: str, batch: str, varies: str, folder: str, name: str, logged: str) -> None:
-    """Train until the file `stop` exists."""
+    """Train until the file `stop` exists; `logged` is yes, no, or a number of iterations."""
     torch.manual_seed(0)
     chosen = NETWORKS[network] if network in NETWORKS else recipe(network, "tiny")
     model = chosen.module().to("soft", memory_format=torch.channels_last)
@@ -45,6 +46,11 @@ def main(network: str, batch: str, varies: str, folder: str, name: str, logged: 
         chosen.criterion(model(*inputs), target).backward()
         optimizer.step()
 
+    if logged.isdecimal():
+        for _ in range(int(logged)):
+            step()
+        torch.soft.synchronize()
+        return
     stop, start = Path(folder) / "stop", Path(folder) / "start"
     while not stop.exists() and not start.exists():
         step()

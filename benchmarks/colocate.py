@@ -1,4 +1,4 @@
-"""The throughput of jobs that share a device under a budget, against turns and against unlimited memory."""
+"""The throughput of jobs that share a device: against turns, against unlimited memory, and one after the other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from statistics import median
 
 from benchmarks._live import Load, in_turn, together
+from benchmarks._wall_time import one_after_the_other, under_neaptide
 
 from neaptide.reporting.terminal.bench import Figure
 
@@ -14,6 +15,7 @@ SHARE = 0.65  # the budget, as a share of the sum of the jobs' peaks
 SECONDS = 4.0
 LEARNING_SECONDS = 8.0  # a job whose iterations differ reaches its largest in this time
 ROUNDS = 4
+WALL_SECONDS = 20.0  # about as long as each job takes, when wall times are compared
 # At these sizes each job alone fits the budget, and a chunk of 2 MiB is a small part of it.
 NARROW_GPT, NARROW_BERT, NARROW_RESNET = Load("GPT-2", 48, 1), Load("BERT", 40, 1), Load("ResNet-50", 48, 1)
 VARIED_GPT = Load("GPT-2", 48, 1, varies=True)
@@ -30,7 +32,10 @@ SETS = {
 
 
 def figures() -> Iterator[Figure]:
-    """Three groups of jobs are measured in turns: with unlimited memory, under temporal, and under neaptide."""
+    """Three groups of jobs are measured in turns: with unlimited memory, under temporal, and under neaptide.
+
+    Then the same jobs are run to an end, one after the other without neaptide, and under neaptide.
+    """
     for name, loads in SETS.items():
         with ExitStack() as stack:
             varied = any(load.varies for load in loads)
@@ -57,6 +62,13 @@ def figures() -> Iterator[Figure]:
         gain = median(_against(rates[1], rates[2]) for rates in rounds)
         yield Figure(f"{name}: neaptide against temporal", gain, "x", ">= 1")
         yield Figure(f"{name}: highest held of the budget", high / budget_bytes, "x", "<= 1")
+        iterations = [max(round(WALL_SECONDS * rate), 8) for rate in rounds[0][0]]
+        alone = one_after_the_other(loads, iterations, budget_bytes)
+        yield Figure(f"{name}: one after the other, without neaptide, wall time", alone, "s")
+        together_seconds = under_neaptide(loads, iterations, budget_bytes)
+        yield Figure(f"{name}: the same under neaptide, wall time", together_seconds, "s")
+        gain = alone / together_seconds
+        yield Figure(f"{name}: neaptide against one after the other, in wall time", gain, "x")
 
 
 def _against(base: Sequence[float], rates: Sequence[float]) -> float:

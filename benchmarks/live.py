@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import median
 
 import numpy as np
-from benchmarks._live import Load, in_turn, together
+from benchmarks._live import Load, Waits, in_turn, together
 from benchmarks.colocate import FULL_GPT, NARROW_GPT, NARROW_RESNET
 
 from neaptide.core.control.job import Job
@@ -66,6 +66,8 @@ def figures() -> Iterator[Figure]:
                 for what, ratio in (("makespan", median(spans)), ("peak", median(highest))):
                     yield Figure(f"{title}, {policy}: simulated over live {what}", ratio, "x")
                     yield Figure(f"{title}, {policy}: {what} off by", 100 * abs(ratio - 1), "%", "<= 5")
+                yield from group.waits.figures(f"{title}, {policy}, live")
+                yield from Waits.of(outcome.entries).figures(f"{title}, {policy}, simulated")
 
 
 def _simulated(

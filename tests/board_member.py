@@ -30,6 +30,15 @@ class Member:
         if self._library.neaptide_member_give(self._handle, lease_bytes) != 0:
             raise BoardError(last_error())
 
+    @property
+    def held_bytes(self) -> int:
+        """What this process knows that it holds, whatever the board says."""
+        return int(self._library.neaptide_member_held(self._handle))
+
+    def mend(self) -> None:
+        """Write the words of the slot again where they were damaged."""
+        self._library.neaptide_member_mend(self._handle)
+
     def begin_iteration(self) -> int:
         """Its number, 0 for the first."""
         return int(self._library.neaptide_member_begin_iteration(self._handle))

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from fake_job import FakeJob, FakeJobSpec
+from hangs import HANGS_SECONDS as SECONDS
 from neaptide.core.control.policy import Policy
 from neaptide.devices import Board, DeviceKind, Region
 from neaptide.live.daemon.server import Server, listening
@@ -23,7 +24,6 @@ from neaptide.live.protocol.paths import RuntimePaths, prepare
 from neaptide.policies.files import find_policy
 
 MIB = 1 << 20
-SECONDS = 30.0
 
 
 def until(true: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:

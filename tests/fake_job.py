@@ -16,9 +16,10 @@ import msgspec
 
 from neaptide.core.control.job import JobKind
 from neaptide.devices import Board, DeviceKind, find_kind
-from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.client import Client
 from neaptide.live.job.connection import Connection
 from neaptide.live.job.measurer import Measured
+from neaptide.live.protocol.job_settings import JobSettings
 from tides import tide
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class FakeJob:
         for _ in range(MEASURED):
             self.client.begin(not trains, True)
             yield from self._work(spec.ephemeral, -1)
+            self.client.end()
         self.measured = (began, time.monotonic())
         for index in range(spec.iterations):
             if index == spec.pause_at:
@@ -186,9 +188,9 @@ class _Measurer:
         self._begun += 1
         return Measured(self._trace, MEASURED) if self._begun > MEASURED else None
 
-    def change(self) -> None: ...
+    def end_forward(self) -> None: ...
 
-    def stop(self) -> None: ...
+    def change(self) -> None: ...
 
 
 def main() -> None:

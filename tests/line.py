@@ -8,19 +8,14 @@ from pathlib import Path
 
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import frame, receive_from_daemon
+from neaptide.live.protocol.peers import connect
 
 
 class Line:
     """Sends and receives one message at a time."""
 
     def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
-        try:
-            self.socket.connect(str(path))
-        except OSError:
-            self.socket.close()
-            raise
+        self.socket = connect(path, 20)
 
     def say(self, message: say.Message) -> None:
         self.socket.sendall(frame(message))

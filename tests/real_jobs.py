@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 
 from daemons import DaemonThread, until
+from hangs import HANGS_SECONDS as SECONDS
 from neaptide.devices import default_kind
 from neaptide.live.runs.launching import JobCommand, environment_of
 from real_job import PAUSE
 
 PROGRAM = Path(__file__).parent / "real_job.py"
-SECONDS = 120.0
 ONE_SM = default_kind().settings_type(sms=1)
 BINDS = 0.65  # budget as a share of the bytes that the jobs would hold side by side: too little for all peaks at once
 
@@ -61,6 +61,15 @@ class RealDaemon(DaemonThread):
         environment = environment_of(JobCommand(name=name, command=command), ONE_SM, self.paths, inherited)
         told = subprocess.PIPE if pauses else subprocess.DEVNULL
         process = subprocess.Popen(command, env=environment, stdin=told, stdout=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def program(self, name: str, code: str, **more: str) -> subprocess.Popen[str]:
+        """Start a job that is a program with this text."""
+        command = (sys.executable, "-c", code)
+        inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = environment_of(JobCommand(name=name, command=command), ONE_SM, self.paths, inherited)
+        process = subprocess.Popen(command, env={**environment, **more}, stdout=subprocess.PIPE, text=True)
         self.processes.append(process)
         return process
 

@@ -1,11 +1,25 @@
-"""A clock and a connection under a test's control, for a daemon in virtual time."""
+"""A daemon in virtual time, with a clock, connections and jobs under a test's control."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
+from board_member import Member
+from neaptide.core.control.policy import Policy
+from neaptide.core.traces.trace_format import encode
+from neaptide.devices.board import Board, Region
+from neaptide.devices.board.figures import ProcessState
 from neaptide.live.daemon.attached_job import AttachedJob
+from neaptide.live.daemon.daemon import Daemon
 from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.reporting.logs.log_file import read_runs
+from simple_policies import Everything
+from tides import tide
+
+MIB = 1 << 20
 
 
 class ScriptedClock:
@@ -17,6 +31,9 @@ class ScriptedClock:
 
     def now_ns(self) -> int:
         return self._now_ns
+
+    def device_ns(self, at_ns: int) -> int:
+        return at_ns
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> _Call:
         self._calls.append(_Call(self._now_ns + round(seconds * 1e9), call))
@@ -45,10 +62,72 @@ class ScriptedCaller:
 
     def __init__(self) -> None:
         self.job: AttachedJob | None = None
+        self.peer_pid = os.getpid()
+        self.hung_up = False
         self.heard: list[say.FromDaemon] = []
 
     def say(self, message: say.FromDaemon) -> None:
         self.heard.append(message)
 
     def hang_up(self) -> None:
-        pass
+        self.hung_up = True
+
+
+def trace(persistent: int, ephemeral: int) -> bytes:
+    """The trace of a job that needs so many MiB."""
+    return encode(tide("job", 50, 0.004, persistent * MIB, ephemeral * MIB))
+
+
+class World:
+    """A daemon in virtual time; its jobs are members of the board that do what a test says."""
+
+    def __init__(self, folder: Path, policy: Policy | None = None, budget_bytes: int = 100 * MIB) -> None:
+        self.clock, self.paths = ScriptedClock(), RuntimePaths(folder)
+        self.board = Board.create(self.paths.board, budget_bytes, Region(None, 2))
+        self.state = ProcessState.RUNNING
+        """Of every job's process."""
+        self.daemon = Daemon(
+            self.board, self.paths, policy or Everything(), budget_bytes, self.clock, print, lambda *_: self.state
+        )
+        self.members: dict[str, Member] = {}
+        self.callers: dict[str, ScriptedCaller] = {}
+
+    def member(self, name: str) -> Member:
+        """A process that has a slot on the board."""
+        self.members[name] = Member(self.board, name)
+        return self.members[name]
+
+    def hello(self, name: str, trace: bytes | None = None) -> say.Hello:
+        """What the job says first; with a trace, it has run under an earlier daemon."""
+        slot = self.members[name].slot
+        return say.Hello(pid=os.getpid(), slot=slot, job=name, resumed=trace is not None, trace=trace)
+
+    def greet(self, name: str, trace: bytes | None = None) -> ScriptedCaller:
+        """A new connection of the job."""
+        caller = self.callers[name] = ScriptedCaller()
+        self.daemon.heard(caller, self.hello(name, trace))
+        return caller
+
+    def join(self, name: str, profile: bytes) -> Member:
+        """A new job that was measured."""
+        member = self.member(name)
+        self.daemon.heard(self.greet(name), say.Profiled(profile))
+        return member
+
+    def end_iteration(self, name: str, index: int, took_ns: int = 4_000_000) -> None:
+        self.members[name].end_iteration()
+        self.daemon.heard(self.callers[name], say.IterationEnded(index, 1.0, 0, took_ns))
+
+    def jobs(self) -> dict[str, str]:
+        """The state of each job, by name."""
+        return {job.name: job.state.value for job in self.daemon.status().jobs}
+
+    def entries(self) -> tuple[object, ...]:
+        self.daemon.heard(ScriptedCaller(), say.StatusRequest())  # which has the log written
+        return read_runs(self.paths.events)[-1].entries
+
+    def close(self) -> None:
+        self.daemon.close()
+        for member in self.members.values():
+            member.leave()
+        self.board.close()

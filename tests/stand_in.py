@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hangs import HANGS_SECONDS as SECONDS
 from neaptide.devices.board import PERMIT_ALL, Board, Region
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import DaemonInbox, frame
@@ -20,7 +21,6 @@ from neaptide.live.protocol.framing import DaemonInbox, frame
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
 BOOTSTRAP = SOURCE / "neaptide" / "live" / "job" / "bootstrap"
-SECONDS = 60.0
 _Said = TypeVar("_Said", bound=say.Message)
 
 
@@ -32,7 +32,7 @@ class StandIn:
         self.path = folder / "daemon.sock"
         self.board = Board.create(folder / "board", capacity_bytes, Region("soft", 1))
         self.heard: list[say.Message] = []
-        self.turns = True
+        self.welcomes = True
         self.after_profiled: Callable[[StandIn], say.Message | None] = StandIn.permit_all
         self.slot = -1
         self._changed = threading.Condition()
@@ -103,9 +103,8 @@ class StandIn:
             self.slot = message.slot
             begun = self.board.progress(self.slot).iteration
             self.board.set_permit(self.slot, PERMIT_ALL if message.resumed else begun)
-            answers = [say.Welcome(measure=not message.resumed)]
-            if self.turns and not message.resumed:
-                answers.append(say.Turn())
+            welcome = say.Welcome(not message.resumed, message.job, self.board.snapshot().capacity_bytes, "none")
+            answers = [welcome] if self.welcomes else []
         elif isinstance(message, say.Profiled):
             answers = [self.after_profiled(self)]
         for answer in answers:

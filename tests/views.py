@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from neaptide.core.control.events import Event, Woken
@@ -55,6 +56,14 @@ def job(name: str, *plans: Profile, state: JobState = JobState.READY, **facts: A
     return JobView(name=name, state=state, plans=plans or (tide(1),), **given)
 
 
-def view(*jobs: JobView, budget: int = 100, now: int = 0, event: Event | None = None) -> View:
+def view(
+    *jobs: JobView,
+    budget: int = 100,
+    now: int = 0,
+    event: Event | None = None,
+    lanes: Mapping[int, int] | None = None,
+) -> View:
     held = sum(each.held_bytes for each in jobs)
-    return View(now_ns=now, event=event or Woken(now), budget_bytes=budget, held_bytes=held, jobs=jobs)
+    return View(
+        now_ns=now, event=event or Woken(now), budget_bytes=budget, held_bytes=held, jobs=jobs, lanes=lanes or {}
+    )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from neaptide.core.device import find_device
     from neaptide.core.units import parse_bytes
     from neaptide.fitting.run import fit
-    from neaptide.live.job.attach import attach
+    from neaptide.live.job.attach import attach, request
+    from neaptide.live.job.serving.requests import serving
     from neaptide.live.runs.launching import JobCommand
     from neaptide.simulation import Submission
 
@@ -38,8 +39,10 @@ __all__ = [
     "parse_bytes",
     "plan",
     "policy",
+    "request",
     "run_jobs",
     "save_trace",
+    "serving",
     "simulate",
 ]
 
@@ -54,8 +57,10 @@ _HOMES = {
     "load_trace": "neaptide.capture.files",
     "measure": "neaptide.capture.measured",
     "parse_bytes": "neaptide.core.units",
+    "request": "neaptide.live.job.attach",
     "run_jobs": "neaptide.api",
     "save_trace": "neaptide.capture.files",
+    "serving": "neaptide.live.job.serving.requests",
     "simulate": "neaptide.api",
 }
 _MODULES = ("models", "plan", "policy")

@@ -15,7 +15,7 @@ from neaptide.live.runs.launching import JobCommand
 from neaptide.live.runs.run_jobs import RunRecord
 from neaptide.live.runs.run_jobs import run_jobs as run_under_daemon
 from neaptide.policies.files import find_policy
-from neaptide.reporting.logs.run_folder import prepare_folder, save_run
+from neaptide.reporting.logs.run_folder import check_folder, folder_for_run, save_run
 from neaptide.simulation import Outcome, Submission
 from neaptide.simulation import simulate as simulate_submissions
 
@@ -57,12 +57,14 @@ def run_jobs(
     """
     if not jobs:
         raise ValueError("there is no job to run")
+    settings = default_kind().settings_type()  # refuses a device that cannot be shared before anything starts
     where = Path(folder)
     budget_bytes = parse_bytes(budget) if isinstance(budget, str) else budget
     if policy is not None:
         find_policy(policy)  # reports a faulty policy before a folder is made
-    prepare_folder(where)
+    check_folder(where)
     with daemon_for_file(DaemonRequest(policy=policy, budget_bytes=budget_bytes)) as paths:
-        record = run_under_daemon(jobs, default_kind().settings_type(), paths, where, lambda *_: None, lambda _: None)
+        with folder_for_run(where, where.name):
+            record = run_under_daemon(jobs, settings, paths, where, lambda *_: None, lambda _: None)
         save_run(where, where.name, record, paths)
     return record

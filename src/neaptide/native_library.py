@@ -18,9 +18,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Headers with the rules that native code shares; a library that includes them names this folder among its own.
 RULES = Path(__file__).parent / "core" / "rules"
+# Declares structures that cross into Python.
+LAYOUT = Path(__file__).parent / "devices" / "native" / "layout.h"
 
 
 class BuildError(ValueError):
@@ -40,15 +43,18 @@ def structure(name: str, layout: bytes) -> type[ctypes.Structure]:
 
     Raises BuildError where C++ leaves a gap that ctypes would not leave.
     """
-    numbers = {
+    kinds: dict[str, Any] = {
         **{f"u{width}": kind for width, kind in ((1, ctypes.c_uint8), (4, ctypes.c_uint32), (8, ctypes.c_uint64))},
         **{f"i{width}": kind for width, kind in ((4, ctypes.c_int32), (8, ctypes.c_int64))},
+        "f8": ctypes.c_double,
+        "p8": ctypes.c_void_p,
+        "t1": ctypes.c_char,
     }
-    fields: list[tuple[str, type]] = []
+    fields: list[tuple[str, Any]] = []
     offsets: dict[str, int] = {}
     for line in layout.decode().splitlines():
-        field, offset, size, kind = line.split()
-        fields.append((field, ctypes.c_char * int(size) if kind == "t" else numbers[kind + size]))
+        field, offset, size, kind, count = line.split()
+        fields.append((field, kinds[kind + size] if count == "0" else kinds[kind + size] * int(count)))
         offsets[field] = int(offset)
     made = type(name, (ctypes.Structure,), {"_fields_": tuple(fields), "__slots__": ()})
     for field, declared in offsets.items():
@@ -65,6 +71,7 @@ class NativeSources:
     what: str  # in error messages
     folders: tuple[Path, ...]  # of its sources; any change in them is another build
     flags: tuple[str, ...]
+    headers: tuple[Path, ...] = ()  # included from elsewhere
 
     def sources(self) -> list[Path]:
         """The files to compile."""
@@ -72,7 +79,7 @@ class NativeSources:
 
     def files(self) -> list[Path]:
         """The files to compile, and those that they include."""
-        return [path for folder in self.folders for path in sorted(folder.glob("*.[ch]*"))]
+        return [*(path for folder in self.folders for path in sorted(folder.glob("*.[ch]*"))), *self.headers]
 
     def digest(self, tools: str) -> str:
         """A name for what would be built: changes with any source, flag, tool or kind of machine."""

@@ -9,8 +9,11 @@ from neaptide.core.control.actions import (
     CapInFlight,
     MoveLane,
     Resume,
+    SetClass,
     SetGate,
     SetPlan,
+    SetShare,
+    SizeLane,
     Start,
     Suspend,
     WakeAt,
@@ -24,11 +27,15 @@ from neaptide.core.control.events import (
     JobEvicted,
     JobFailed,
     JobGrew,
+    JobLeft,
+    JobMeasured,
     JobResumed,
     JobStalled,
     JobSuspended,
     PhaseEnded,
+    RequestAnswered,
     RequestArrived,
+    RequestCalled,
     Woken,
 )
 from neaptide.core.control.job import JobKind, JobState
@@ -40,7 +47,9 @@ from neaptide.core.traces.profile import Profile
 from neaptide.policies import POLICIES
 from neaptide.policies.files import find_policy
 from neaptide.policies.parts.admission import admissible, admit_in_order, has_work, over_budget, resumable
+from neaptide.policies.parts.shares import Competition, due
 from neaptide.policies.parts.stagger import Stagger, caps
+from neaptide.policies.parts.turns import swap
 
 __all__ = [
     "POLICIES",
@@ -48,6 +57,7 @@ __all__ = [
     "Admit",
     "BudgetChanged",
     "CapInFlight",
+    "Competition",
     "Event",
     "IterationEnded",
     "JobArrived",
@@ -56,6 +66,8 @@ __all__ = [
     "JobFailed",
     "JobGrew",
     "JobKind",
+    "JobLeft",
+    "JobMeasured",
     "JobResumed",
     "JobStalled",
     "JobState",
@@ -67,10 +79,15 @@ __all__ = [
     "PhaseEnded",
     "Policy",
     "Profile",
+    "RequestAnswered",
     "RequestArrived",
+    "RequestCalled",
     "Resume",
+    "SetClass",
     "SetGate",
     "SetPlan",
+    "SetShare",
+    "SizeLane",
     "Stagger",
     "Start",
     "Suspend",
@@ -80,10 +97,12 @@ __all__ = [
     "admissible",
     "admit_in_order",
     "caps",
+    "due",
     "find_policy",
     "has_work",
     "over_budget",
     "resumable",
     "spare_bytes",
+    "swap",
     "total",
 ]

@@ -16,6 +16,7 @@ from types import ModuleType
 
 import torch
 
+from neaptide.core.text import complain
 from neaptide.native_library import BuildError, NativeSources, cache_folder, finish
 
 
@@ -53,7 +54,7 @@ class TorchExtension(NativeSources):
                 return self._import(target)  # another process has built it meanwhile
             from torch.utils import cpp_extension  # slow to import, and needed only here
 
-            print(f"neaptide: building {self.what} (once per version) ...", file=sys.stderr, flush=True)
+            complain(f"building {self.what} (once per version) ...")
             began = time.perf_counter()
             os.environ.setdefault("MAX_JOBS", str(min(2, os.cpu_count() or 1)))
             (workshop / "lock").unlink(missing_ok=True)  # torch's own, which a killed build leaves behind
@@ -66,7 +67,7 @@ class TorchExtension(NativeSources):
                 build_directory=str(workshop),
                 verbose=False,
             )
-            print(f"neaptide: built {self.what} in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+            complain(f"built {self.what} in {time.perf_counter() - began:.0f} s")
             if target != self.target():
                 raise BuildError(f"the sources of {self.what} changed while it was built; import it again")
             finish(workshop / f"{self.name}.so", target)

@@ -3,6 +3,9 @@
 - world.py: jobs described by their tides, a scene of them, and the facts that a run shows.
 - fake.py, simulator.py, soft.py: the engines. engines.py says which of them a test runs on, and why not on the others.
 - test_memory.py: the memory grant, jobs outside iterations, admission in leases, eviction and return.
+- test_lanes.py: bytes of the budget that belong to the iterations of a group of jobs.
+- test_servers.py: 42 servers whose requests share one lane.
+- test_newcomers.py: jobs of which something is known before they run.
 - test_launching.py: heavy ops, the cap on kernels in flight, the end of the forward pass.
 - test_jobs.py: states, a job alone, a request's batch, growth, the work of an iteration, a stopped process.
 - test_promises.py: the budget, the oldest iteration, short jobs beside long ones, eviction and return after a

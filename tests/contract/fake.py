@@ -7,6 +7,7 @@ at which something happens by itself.
 from __future__ import annotations
 
 import heapq
+import os
 import socket
 import tempfile
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from contract.script import MEASURED, ScriptedMeasurer, settings_of
+from contract.script import ScriptedMeasurer, known_of, settings_of, unarmed
 from contract.world import LEASE, SMS, Facts, Scene, Tide, Watched, read_entries
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
@@ -55,6 +56,9 @@ class VirtualClock:
     def now_ns(self) -> int:
         return self._now_ns
 
+    def device_ns(self, at_ns: int) -> int:
+        return at_ns
+
     def call_later(self, seconds: float, call: Callable[[], None]) -> _Timer:
         self._made += 1
         timer = _Timer(self._now_ns + round(seconds * 1e9), self._made, call)
@@ -77,6 +81,7 @@ class _Command:
     """Sends one message to the daemon, as a command does."""
 
     job: AttachedJob | None = None
+    peer_pid = os.getpid()
 
     def say(self, message: FromDaemon) -> None: ...
 
@@ -89,9 +94,13 @@ class _Job:
     def __init__(self, tide: Tide, board: Board, daemon: Daemon, clock: VirtualClock) -> None:
         self.tide, self._daemon, self._clock = tide, daemon, clock
         self.agent = FakeAgent(board, tide.name, clock.now_ns)
-        self.client = Client(self.agent, settings_of(tide), lambda: ScriptedMeasurer(tide))
+        self.client = Client(
+            self.agent, settings_of(tide), lambda: ScriptedMeasurer(tide, self.agent), known=known_of(tide)
+        )
         self.client.hold()
+        self.agent.set_host_memory(not tide.cannot_move)
         self.job: AttachedJob | None = None
+        self.peer_pid = os.getpid()
         self.over = self.stopped = False
         self.held: list[tuple[int, float]] = []
         self._steps = 0  # that the program has taken
@@ -130,7 +139,7 @@ class _Job:
         self._greeted = True
         ended = self.agent.iterations_ended()
         hello: Hello = self.client.hello(ended)
-        self.agent.connect_reports(self._ours.fileno(), ended)
+        self.agent.connect_reports(os.dup(self._ours.fileno()), ended)
         self._daemon.heard(self, hello)
 
     def _speak(self) -> bool:
@@ -159,6 +168,14 @@ class _Job:
             self._theirs.close()
             self._daemon.lost(self)
 
+    def stop(self) -> None:
+        self.stopped = True
+        if self.tide.stops_for is not None:
+            self._clock.call_later(self.tide.stops_for, self._go_on)
+
+    def _go_on(self) -> None:
+        self.stopped = False
+
     def next_ns(self) -> int | None:
         return None if self.over or self.stopped else self.agent.next_ns()
 
@@ -167,8 +184,10 @@ class _Job:
     def _run(self) -> Iterator[None]:
         tide = self.tide
         yield from self._allocate(round(tide.persistent * LEASE), persistent=True)
-        for index in range(-MEASURED, len(tide.requests) or tide.iterations):
+        for index in range(-unarmed(tide), len(tide.requests) or tide.iterations):
             self.client.begin(tide.kind is JobKind.INFERENCE, True)
+            if index == 0:
+                yield from self._pin()
             yield from self._iterate(index)
             self.client.end()
             yield from self._idle() if not tide.ahead or index < 0 else ()
@@ -199,10 +218,18 @@ class _Job:
             self._steps += 1
             self._note(index)
             if index == tide.stops_in and op == len(tide.steps) // 2:
-                self.stopped = True
+                self.stop()
                 yield
             yield from self._idle() if not tide.ahead or index < 0 else ()
         for address in addresses.values():
+            self.agent.free(address)
+
+    def _pin(self) -> Generator[None, None, None]:
+        large = []
+        for _ in range(self.tide.pins):
+            large.append((yield from self._allocate(LEASE * 7 // 8)))
+            yield from self._allocate(LEASE // 8)
+        for address in large:
             self.agent.free(address)
 
     def _allocate(self, size: int, *, persistent: bool = False) -> Generator[None, None, int]:

@@ -48,6 +48,7 @@ def _submission(tide: Tide) -> Submission:
         trace=tide.trace,
         kind=tide.kind,
         iterations=None if serves else tide.iterations,
+        priority=tide.priority,
         deadline_seconds=tide.deadline_seconds,
     )
     return Submission(job, requests_ns=tuple(round(seconds * 1e9) for seconds in tide.requests))

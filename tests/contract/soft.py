@@ -14,11 +14,11 @@ from pathlib import Path
 from contract import soft_job
 from contract.world import LEASE, Facts, Scene, Tide, Watched
 from daemons import DaemonThread, until
+from hangs import HANGS_SECONDS
 from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.messages import SetBudget
 from neaptide.reporting.logs.log_file import read_runs
 
-_SECONDS = 20.0
 _BUILD_SECONDS = 400.0  # the first job may have to build the device
 
 
@@ -67,7 +67,7 @@ class _Jobs:
         changes = sorted(self._scene.budget_changes)
         while any(process.is_alive() for process in self._processes.values()):
             passed = time.monotonic() - began
-            assert passed < _SECONDS, "the jobs do not end"
+            assert passed < HANGS_SECONDS, "the jobs do not end"
             if changes and passed >= changes[0][0]:
                 ask(self._daemon.paths, SetBudget(round(changes.pop(0)[1] * LEASE)))
             self._misuse(passed)

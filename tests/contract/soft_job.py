@@ -11,7 +11,7 @@ import signal
 import time
 from pathlib import Path
 
-from contract.script import MEASURED, ScriptedMeasurer, settings_of
+from contract.script import ScriptedMeasurer, known_of, settings_of, unarmed
 from contract.world import LEASE, SMS, Step, Tide
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
@@ -31,7 +31,9 @@ def run(tide: Tide, socket: Path, board: Path, record: Path) -> None:
     torch.set_num_threads(1)
     os.environ["NEAPTIDE_SOFT_SMS"] = str(SMS)  # tests/soft, if they run in this process too, set one
     agent = find_kind("soft").attach(board, tide.name)
-    client = Client(agent, settings_of(tide), lambda: ScriptedMeasurer(tide, opening_kernels=1))
+    client = Client(
+        agent, settings_of(tide), lambda: ScriptedMeasurer(tide, agent, opening_kernels=1), known=known_of(tide)
+    )
     connection = Connection(client, agent, socket)
     connection.start()
     _Program(tide, client, Board.open(board), record).run()
@@ -56,7 +58,7 @@ class _Program:
 
     def run(self) -> None:
         tide = self.tide
-        for index in range(-MEASURED, len(tide.requests) or tide.iterations):
+        for index in range(-unarmed(tide), len(tide.requests) or tide.iterations):
             if index == 0:
                 self.native.empty_cache()
                 self.measured = True

@@ -47,11 +47,15 @@ def test_every_iteration_of_a_job_alone_is_counted_and_its_work_is_its_service(e
     alone = Tide(name="a", steps=rise_and_fall(4, seconds=2 * MS), iterations=20)
     facts = engine.run(Scene(tides=[alone], budget=10, policy=POLICIES.make("neaptide")))
     facts.check_all_ended()
-    last = [job for _, job in facts.seen("a")][-1]
-    assert last.iterations_done == 20
-    work = sum(event.iterations if event.work is None else event.work for event in facts.events(IterationEnded))
-    assert last.service_ns == pytest.approx(work * last.profile.solo_ns)
-    assert work == pytest.approx(20)
+    seen = [job for _, job in facts.seen("a")]
+    assert seen[-1].iterations_done == 20
+    ends = facts.events(IterationEnded)
+    assert sum(event.iterations if event.work is None else event.work for event in ends) == pytest.approx(20)
+    # The work of each iteration counts with the time alone as it was known then; a slow machine corrects it.
+    solo_ns = {job.profile.solo_ns for job in seen}
+    assert 20 * min(solo_ns) * 0.99 <= seen[-1].service_ns <= 20 * max(solo_ns) * 1.01
+    if len(solo_ns) == 1:
+        assert seen[-1].service_ns == pytest.approx(20 * seen[-1].profile.solo_ns)
 
 
 @engines()
@@ -64,7 +68,7 @@ def test_an_iteration_serves_the_oldest_requests_up_to_its_batch(engine: Engine)
     batches = []
     for entry in facts.entries:
         if isinstance(entry, RequestArrived):
-            waiting.append(entry.at_ns)
+            waiting += [entry.at_ns] * entry.count
         elif isinstance(entry, Decided) and isinstance(entry.action, Start):
             serving, waiting = tuple(waiting[:2]), waiting[2:]
         elif isinstance(entry, IterationEnded):
@@ -74,7 +78,7 @@ def test_an_iteration_serves_the_oldest_requests_up_to_its_batch(engine: Engine)
 
 
 @engines(simulator="the simulator's iterations are their traces")
-def test_what_is_expected_of_a_job_grows_to_what_an_iteration_needed(engine: Engine) -> None:
+def test_the_expected_peak_of_a_job_grows_to_the_need_of_an_iteration(engine: Engine) -> None:
     grows = Tide(name="a", steps=rise_and_fall(4), iterations=4, more=2, more_in=range(1, 4))
     other = Tide(name="b", steps=rise_and_fall(4), iterations=4)
     facts = engine.run(Scene(tides=[grows, other], budget=14, policy=Everything()))

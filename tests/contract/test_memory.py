@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contract.engines import engines
 from contract.world import MS, Does, Engine, Scene, StartsWhen, Step, Tide, both, holds
 from neaptide.core.control.actions import Action, Admit, Resume, Start, Suspend
 from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobFailed, JobResumed, JobSuspended
 from neaptide.core.control.view import View
+from neaptide.policies import POLICIES
 from simple_policies import Everything
 
 
@@ -99,3 +101,58 @@ def test_a_job_that_returns_between_iterations_is_not_starved_by_those_that_iter
     ended = facts.place(facts.events(IterationEnded, "d")[1])
     for name in "abc":
         assert sum(asked < facts.place(event) < ended for event in facts.events(IterationEnded, name)) <= 3
+
+
+@engines(simulator="a simulated job that is alone is not held to a lower budget")
+def test_a_job_alone_waits_while_the_budget_is_below_its_need_and_goes_on_when_it_rises(engine: Engine) -> None:
+    tide = Tide(name="a", persistent=3, steps=(Step(4, 10 * MS), Step(8, 10 * MS)), iterations=20)
+    changes = [(0.05, 8), (0.3, 12), (0.35, 5), (0.6, 11)]
+    facts = engine.run(Scene(tides=[tide], budget=16, policy=Everything(), budget_changes=changes))
+    facts.check_all_ended()
+
+
+@engines(simulator="a simulated job that is alone is not held to a lower budget")
+def test_a_job_that_holds_more_than_a_lower_budget_is_moved_to_host_memory_and_back(engine: Engine) -> None:
+    tide = Tide(name="a", persistent=6, steps=(Step(1, 10 * MS), Step(8, 10 * MS)), iterations=60)
+    changes = [
+        (moment, budget) for number in range(3) for moment, budget in ((2 * number + 0.05, 4), (2 * number + 1, 40))
+    ]
+    facts = engine.run(Scene(tides=[tide], budget=16, policy=Everything(), budget_changes=changes))
+    facts.check_all_ended()
+    assert len(facts.events(JobEvicted)) == len(facts.events(JobResumed)) >= 1
+
+
+@engines(simulator="a simulated device has no gaps between blocks")
+def test_gaps_between_blocks_do_not_keep_a_job_from_a_budget_that_its_blocks_fit(engine: Engine) -> None:
+    # The steps leave blocks of 0.75 leases in chunks of their own; with 0.25 lost in each, five leases would not do.
+    tide = Tide(name="a", persistent=0.75, steps=tuple(Step(0.75 * n, 5 * MS) for n in range(1, 6)), iterations=20)
+    facts = engine.run(Scene(tides=[tide], budget=8, policy=Everything(), budget_changes=[(0.05, 4.5), (0.1, 4.55)]))
+    facts.check_all_ended()
+
+
+@engines(
+    simulator="a simulated host has all the memory that is needed",
+    soft="only the fake device can take the host's memory away from one job",
+)
+def test_an_iteration_whose_bytes_cannot_be_moved_stays_and_another_job_moves_for_it(engine: Engine) -> None:
+    tides = [Tide(name=name, steps=(Step(3, 60 * MS), Step(6, 20 * MS)), iterations=3, more=5) for name in "ab"]
+    tides[1] = replace(tides[1], cannot_move=True)
+    facts = engine.run(Scene(tides=tides, budget=15, policy=StartsWhen(b=holds("a", 4))))
+    facts.check_all_ended()
+    moved = [event.job for event in facts.events(JobResumed) if not event.kept]
+    assert moved
+    assert set(moved) == {"a"}
+
+
+@engines(
+    simulator="a simulated host has all the memory that is needed",
+    soft="only the fake device can take the host's memory away from one job",
+)
+def test_a_job_that_the_policy_cannot_suspend_runs_on_and_both_jobs_end(engine: Engine) -> None:
+    # In the lower budget the jobs do not fit together, and the policy would have them take turns.
+    tides = [
+        Tide(name=name, persistent=5, steps=(Step(4, 10 * MS),), iterations=200, cannot_move=name == "a")
+        for name in "ab"
+    ]
+    scene = Scene(tides=tides, budget=16, policy=POLICIES.make("neaptide"), budget_changes=[(0.1, 10)])
+    engine.run(scene).check_all_ended()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
 from contract.engines import engines
 from contract.world import LEASE, MS, Engine, Scene, StartsWhen, Step, Tide, holds, rise_and_fall
 from neaptide.core.control.actions import Start
-from neaptide.core.control.events import BudgetChanged, IterationEnded, JobEnded, JobEvicted, JobResumed
+from neaptide.core.control.events import BudgetChanged, IterationEnded, JobEnded, JobEvicted, JobGrew, JobResumed
+from neaptide.core.rules.shares import weight
 from neaptide.policies import POLICIES
 from simple_policies import Everything
 
@@ -60,10 +62,79 @@ def test_a_short_job_ends_long_before_the_long_ones_that_came_before_it(engine: 
 @engines(simulator="a simulated iteration holds what its trace says")
 def test_jobs_that_take_more_than_their_traces_say_are_evicted_restored_and_end(engine: Engine) -> None:
     tides = [Tide(name=name, steps=(Step(3, 60 * MS), Step(6, 20 * MS)), iterations=3, more=5) for name in "ab"]
-    facts = engine.run(Scene(tides=tides, budget=15, policy=StartsWhen(b=holds("a", 4))))
+    policy = StartsWhen(b=lambda view: len(view.jobs) == 1 or holds("a", 4)(view))
+    facts = engine.run(Scene(tides=tides, budget=15, policy=policy))
     facts.check_all_ended()
     assert facts.events(JobEvicted)
     assert len(facts.events(JobResumed)) == len(facts.events(JobEvicted))
+
+
+@pytest.mark.parametrize("policy", ["temporal", "zico", "ticktock", "salus-fair", "salus-pack", "herald", "neaptide"])
+@engines(simulator="a simulated job holds what its trace says", soft="it takes long, and the daemon is the same")
+def test_jobs_that_hold_more_than_was_measured_take_turns_instead_of_evicting_each_other(
+    engine: Engine, policy: str
+) -> None:
+    # By the traces 2 + 2 + 8 leases are enough for both. Then each keeps 3 more, though it needs few bytes more.
+    tides = [
+        Tide(name=name, persistent=2, steps=rise_and_fall(8), iterations=250, pins=3, says_iterations=False)
+        for name in "ab"
+    ]
+    facts = engine.run(Scene(tides=tides, budget=14, policy=POLICIES.make(policy)))
+    facts.check_all_ended()
+    assert len(facts.events(JobEvicted)) <= 4
+    assert facts.events(JobGrew)
+    began_ns, ended_ns = facts.views[0].now_ns, facts.entries[-1].at_ns
+    turns_seconds = 2 * 250 * 8 * MS
+    assert ended_ns - began_ns < 1e9 * (turns_seconds / 0.9 + 1)  # a second to learn it
+
+
+@pytest.mark.parametrize("budget", range(14, 29, 2))
+@engines(simulator="tests/properties/test_pairs.py has random pairs", soft="neaptide bench sweep has real ones")
+def test_two_jobs_do_as_much_as_in_turns_at_every_budget_in_which_each_can_run(engine: Engine, budget: int) -> None:
+    # Each leases 13 at its top, of which its trace knows 10.
+    tides = [
+        Tide(name=name, persistent=2, steps=rise_and_fall(8, 12 * MS), iterations=200, pins=3, says_iterations=False)
+        for name in "ab"
+    ]
+    facts = engine.run(Scene(tides=tides, budget=budget, policy=POLICIES.make("neaptide")))
+    facts.check_all_ended()
+    assert 0.9 * (facts.entries[-1].at_ns - facts.views[0].now_ns) / 1e9 <= 2 * 200 * 12 * MS
+    assert len(facts.events(JobEvicted)) <= 1
+
+
+@pytest.mark.parametrize(
+    "policy", ["neaptide", "herald", "salus-fair", "salus-srtf", "salus-pack", "salus-round-robin"]
+)
+@engines(soft="two cores do not keep the proportions of three processes")
+def test_three_equal_jobs_share_the_device_by_the_weights_of_their_priorities(engine: Engine, policy: str) -> None:
+    tides = [
+        Tide(name=str(priority), steps=rise_and_fall(4), iterations=240, priority=priority, says_iterations=False)
+        for priority in (3, 2, 1)
+    ]
+    facts = engine.run(Scene(tides=tides, budget=24, policy=POLICIES.make(policy)))
+    facts.check_all_ended()
+    first_end = min(facts.place(event) for event in facts.events(JobEnded))
+    counts = [
+        sum(event.iterations for event in facts.events(IterationEnded, tide.name) if facts.place(event) < first_end)
+        for tide in tides
+    ]
+    weights = [weight(tide.priority) for tide in tides]
+    for count, each in zip(counts, weights, strict=True):
+        assert count / sum(counts) == pytest.approx(each / sum(weights), rel=0.2), counts
+
+
+@pytest.mark.parametrize("policy", ["neaptide", "salus-fair", "salus-srtf"])
+@engines(simulator="the simulator has no processes", soft="it takes long, and the daemon is the same")
+def test_a_job_that_was_stopped_and_goes_on_does_not_hold_up_its_neighbour(engine: Engine, policy: str) -> None:
+    wide = tuple(Step(leases, 2 * MS, width=2) for leases in (2, 4, 2))
+    stopped = Tide(name="a", steps=wide, iterations=400, stops_in=20, stops_for=3.0, says_iterations=False)
+    other = Tide(name="b", steps=wide, iterations=900, says_iterations=False)
+    facts = engine.run(Scene(tides=[stopped, other], budget=14, policy=POLICIES.make(policy)))
+    facts.check_all_ended()
+    back_ns = facts.events(JobResumed, "a")[0].at_ns
+    ends_ns = [event.at_ns for event in facts.events(IterationEnded, "b") if event.at_ns >= back_ns]
+    assert len(ends_ns) > 100
+    assert max(after - before for before, after in pairwise([back_ns, *ends_ns])) < 300_000_000
 
 
 @engines()

@@ -52,11 +52,17 @@ class Tide:
     deadline_seconds: float | None = None
     ahead: bool = False  # launches without waiting for the device
     says_iterations: bool = True
+    priority: int = 0
+    known: Tide | None = None  # what an earlier run of the program measured, right or wrong
+    memory: float | None = None  # leases that its user says it will hold
 
     # Misbehaviour, from the first iteration after those that were measured on.
     more: float = 0  # leases more than its trace says, at the top of its tide
     more_in: range | None = None  # in these iterations only
+    pins: int = 0  # leases that it keeps for ever with a small block in each, from its first own iteration on
     stops_in: int | None = None  # its process is stopped in the middle of this iteration until the others have ended
+    stops_for: float | None = None  # or for so many seconds
+    cannot_move: bool = False  # the host has no memory for its bytes
     killed_in: int | None = None  # its process is killed in the middle of this iteration
     killed_after: float | None = None  # or after so many seconds
 

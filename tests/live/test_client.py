@@ -34,8 +34,8 @@ for step in range(int(sys.argv[1])):
     if step % 10 == 0:
         loss.item()
 """
-# The first step is not measured; three are recorded and four timed.
-MEASURED = 8
+# The step before the optimizer is known, one that settles, and three whose kernels are logged.
+MEASURED = 5
 
 TRAINED = """
 import hashlib
@@ -71,7 +71,7 @@ def test_an_unchanged_program_is_measured_then_waits_for_permits_and_ends_with_t
     (profiled,) = daemon.wait_for(say.Profiled)
     trace = decode(profiled.trace)
     assert profiled.measured == MEASURED
-    assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} <= set(trace.ops.phase.tolist())
+    assert set(trace.ops.phase.tolist()) == {Phase.FORWARD, Phase.BACKWARD}
     assert trace.persistent_bytes < trace.peak_bytes < daemon.board.snapshot().high_water_bytes
 
     def waits_at(iteration: int) -> bool:
@@ -127,8 +127,8 @@ def test_a_job_that_is_refused_ends_with_an_out_of_memory_error(daemon: StandIn)
     assert "OutOfMemoryError: neaptide: job job was refused: it needs 9 GiB" in errors.splitlines()[-1]
 
 
-def test_a_job_that_waits_for_its_turn_or_permit_can_be_interrupted(daemon: StandIn) -> None:
-    daemon.turns = False
+def test_a_job_that_waits_for_the_daemon_can_be_interrupted(daemon: StandIn) -> None:
+    daemon.welcomes = False
     job = daemon.run(LOOP, "1000000")
     daemon.wait_for(say.Hello)
     job.send_signal(signal.SIGINT)
@@ -161,8 +161,8 @@ with torch.no_grad():
     [
         ({}, "there is no daemon at .*; start one with `neaptide up`"),
         ({"kind": "dreaming"}, "kind must be training or inference, not 'dreaming'"),
-        ({"iterations": 0}, "iterations must be at least 1, not 0"),
-        ({"deadline_seconds": 0.0}, "deadline_seconds must be positive, not 0.0"),
+        ({"iterations": 0}, "iterations must be between 1 and 4294967295, not 0"),
+        ({"deadline_seconds": 0.0}, "the time for a batch must be positive and at most 1000000 s, not 0 s"),
     ],
 )
 def test_a_wrong_argument_of_attach_is_one_clear_line(
@@ -191,14 +191,12 @@ for epoch in range(3):
         update.zero_grad()
 """
     job = daemon.run(code)
-    serving = daemon.wait_for(say.Profiled)[0].trace
-    again = daemon.wait_for(say.Hello, 2)[1]
-    # It may be measured before it has reached the daemon again, and then brings its trace along.
-    training = again.trace if again.trace is not None else daemon.wait_for(say.Profiled, 2)[1].trace
+    serving, training = (decode(profiled.trace) for profiled in daemon.wait_for(say.Profiled, 2)[:2])
     job.kill()
     job.communicate()
-    assert Phase.BACKWARD not in decode(serving).ops.phase
-    assert Phase.BACKWARD in decode(training).ops.phase
+    assert len(daemon.all(say.Hello)) == 1
+    assert set(serving.ops.phase.tolist()) == {Phase.INFERENCE}
+    assert Phase.BACKWARD in training.ops.phase
 
 
 def test_a_process_that_is_no_job_is_not_watched(daemon: StandIn, tmp_path: Path) -> None:
@@ -214,12 +212,15 @@ def test_a_process_that_is_no_job_is_not_watched(daemon: StandIn, tmp_path: Path
 
     seen = "import sys; print(sorted(name for name in sys.modules if name.startswith('neaptide')))"
     assert run(seen) == ["own", "[]"]  # it never imports torch
-    assert run(f"import torch; {seen}", NEAPTIDE_SOCKET="") == ["own", "[]"]
+    socket = environment.pop("NEAPTIDE_SOCKET")
+    assert run(f"import torch; {seen}") == ["own", "[]"]
+    environment["NEAPTIDE_SOCKET"] = socket
     workers = """
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 print(torch.soft.is_available(), nn.Module.__call__.__module__)
+torch.soft.mem_get_info()  # from now on no child that is forked can use the device
 class Squares(torch.utils.data.Dataset):
     def __len__(self): return 4
     def __getitem__(self, index): return nn.Module.__call__.__module__
@@ -228,4 +229,4 @@ for names in DataLoader(Squares(), batch_size=4, num_workers=1):
 """
     watched, plainly = "neaptide.capture.boundaries", "torch.nn.modules.module"
     assert run(workers) == ["own", f"True {watched}", f"{{'{plainly}'}}"]
-    assert not daemon.heard  # it imported torch and used no device
+    assert not daemon.heard  # it imported torch and launched nothing

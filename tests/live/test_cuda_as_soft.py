@@ -26,14 +26,13 @@ def cuda() -> Iterator[None]:
         yield
 
 
-def test_installing_prints_one_line_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_installing_twice_is_installing_once() -> None:
     try:
         assert cuda_as_soft.install()
         assert cuda_as_soft.install()
-        assert cuda_as_soft.installed()
     finally:
         cuda_as_soft.uninstall()
-    assert capfd.readouterr().err == "neaptide: there is no GPU here, so cuda means the software GPU (soft)\n"
+    assert not cuda_as_soft.installed()
 
 
 def test_installing_changes_nothing_where_there_is_a_gpu(
@@ -172,3 +171,13 @@ class TestNames:
 
 def test_the_package_is_the_module_torch_soft() -> None:
     assert neaptide.devices.soft.torch_module is torch.soft
+
+
+def test_the_module_of_the_device_follows_its_name() -> None:
+    soft = torch.device("soft")
+    assert cuda_as_soft.install()
+    try:
+        assert torch.get_device_module(soft) is torch.cuda
+    finally:
+        cuda_as_soft.uninstall()
+    assert torch.get_device_module(soft) is torch.soft

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemons import DaemonProcess, until
+from hangs import HANGS_SECONDS
 from neaptide.cli import main
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.asking import ask
@@ -28,7 +29,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
 def command(daemon: DaemonProcess, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NEAPTIDE_RUNTIME": str(daemon.paths.folder)}
     call = [sys.executable, "-m", "neaptide.cli", *words]
-    return subprocess.run(call, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(call, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
 
 
 def test_a_second_daemon_for_the_device_refuses_with_one_line(daemon: DaemonProcess) -> None:
@@ -44,7 +45,7 @@ def test_a_second_daemon_for_the_device_refuses_with_one_line(daemon: DaemonProc
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_the_daemon_cleanly(daemon: DaemonProcess, number: signal.Signals, code: int) -> None:
     daemon.process.send_signal(number)
-    assert daemon.process.wait(30) == code
+    assert daemon.process.wait(HANGS_SECONDS) == code
     assert not daemon.paths.socket.exists()
     assert running_pid(daemon.paths) is None
 
@@ -88,6 +89,6 @@ def test_jobs_go_on_when_the_daemon_is_shut_down(daemon: DaemonProcess) -> None:
     jobs = [daemon.run(name=name, iterations=10_000) for name in "ab"]
     until(lambda: all(job.done > 3 for job in jobs), "both to run")
     assert ask(daemon.paths, say.Shutdown()) == say.Done()
-    assert daemon.process.wait(30) == 0
+    assert daemon.process.wait(HANGS_SECONDS) == 0
     before = [job.done for job in jobs]
     until(lambda: all(job.done > done + 5 for job, done in zip(jobs, before, strict=True)), "both to go on")

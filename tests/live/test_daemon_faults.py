@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonProcess, DaemonThread, goes_on, kill, until, until_it_ran
+from hangs import HANGS_SECONDS
 from neaptide.core.rules import patience
 from simple_policies import Everything
 
@@ -105,11 +106,11 @@ def test_a_new_job_that_needs_the_memory_of_a_stopped_job_waits_and_the_others_g
     daemon.stop()
 
 
-def test_a_job_stopped_while_it_is_measured_loses_its_turn(daemon: DaemonThread) -> None:
+def test_a_job_stopped_while_it_is_measured_holds_nobody_up(daemon: DaemonThread) -> None:
     first = daemon.run(name="first", iterations=100_000)
     goes_on(first)
     newcomer = daemon.spawn(name="newcomer", iterations=20, seconds=1.0)
-    until(lambda: daemon.has("newcomer", "measuring"), "its turn")
+    until(lambda: daemon.has("newcomer", "measuring"), "it to be welcomed")
     newcomer.send_signal(signal.SIGSTOP)
     goes_on(first, 20)
     newcomer.kill()
@@ -143,7 +144,7 @@ def test_a_job_whose_permit_was_taken_back_goes_on_when_it_is_the_last_one(polic
         other.join()
         time.sleep(0.3)  # by then the daemon has looked once more, and found nobody that shares the device
         slow.go_on.set()
-        slow.join(10)
+        slow.join(HANGS_SECONDS)
         assert slow.done == 40
     finally:
         daemon.stop()

@@ -10,6 +10,7 @@ import pytest
 from daemons import MIB, DaemonProcess, goes_on, until, until_it_ran
 from fake_job import FakeJob
 from neaptide.devices.board import Board, Request, SlotState
+from sending_away import STAYS, sending_away
 
 
 def test_a_new_daemon_finds_the_jobs_of_a_killed_one(tmp_path: Path) -> None:
@@ -35,29 +36,6 @@ def _kill_and_restart(daemon: DaemonProcess) -> None:
     late.join()
     assert daemon.status().high_water_bytes <= 100 * MIB
     assert max(job.most for job in jobs) == 50 * MIB
-
-
-SENDS_AWAY = """
-from neaptide.core.control.actions import Admit, Start, Suspend
-from neaptide.core.control.policy import Policy
-
-class SendsAway(Policy):
-    name = "sends-away"
-
-    def decide(self, view):
-        here = [job for job in view.jobs if job.name != "away" or {stays}]
-        away = [Suspend(job.name) for job in view.jobs if job.admitted and job not in here]
-        admitted = [Admit(job.name) for job in view.queued if job in here]
-        return [*away, *admitted, *(Start(job.name) for job in (*view.queued, *view.startable) if job in here)]
-"""
-STAYS = {SlotState.EVICTED: "False", SlotState.SUSPENDED: "job.iterations_done < 3"}
-
-
-def sending_away(folder: Path, state: SlotState) -> DaemonProcess:
-    """A daemon that keeps the job `away` in this state."""
-    policy = folder / "sends_away.py"
-    policy.write_text(SENDS_AWAY.format(stays=STAYS[state]))
-    return DaemonProcess(folder / "run", str(policy))
 
 
 def kill_daemon(daemon: DaemonProcess) -> None:

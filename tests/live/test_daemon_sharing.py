@@ -63,28 +63,28 @@ def test_a_serving_job_that_is_suspended_between_requests_is_resumed_for_the_nex
     assert 0 < sum(isinstance(entry, ev.RequestArrived) for entry in entries) <= 11  # the last may be presumed
 
 
-def test_a_new_job_is_measured_while_no_other_iteration_runs(daemon: DaemonThread) -> None:
-    first = daemon.run(name="first", iterations=200)
+def test_nobody_stands_still_while_a_new_job_is_measured(daemon: DaemonThread) -> None:
+    first = daemon.run(name="first", iterations=100_000)
     until(lambda: first.done > 5, "the first to run")
-    second = daemon.run(name="second", iterations=1, seconds=0.02)
+    second = daemon.run(name="second", iterations=1, seconds=0.2)
     second.join()
     first.stop.set()
     measured_from, measured_to = second.measured
-    overlapping = [span for span in first.ran if span[0] < measured_to and span[1] > measured_from]
-    assert overlapping == []
-    assert first.done > 5
+    inside = [span for span in first.ran if measured_from < span[0] and span[1] < measured_to]
+    assert len(inside) > 3
 
 
 def test_a_job_is_evicted_while_a_new_job_that_does_not_fit_beside_it_is_measured(
     daemon: DaemonThread,
 ) -> None:
-    first = daemon.run(name="first", iterations=60, persistent=60 * MIB, ephemeral=20 * MIB)
+    first = daemon.run(name="first", iterations=100_000, persistent=60 * MIB, ephemeral=20 * MIB)
     until(lambda: first.done > 2, "the first to run")
     second = daemon.run(name="second", iterations=5, persistent=40 * MIB, ephemeral=40 * MIB)
-    first.join()
     second.join()
-    assert (first.done, second.done) == (60, 5)
+    assert second.done == 5
     assert first.evictions >= 1
+    before = first.done
+    until(lambda: first.done > before + 3, "the first to go on")
 
 
 def test_a_job_larger_than_the_budget_is_refused_and_the_other_job_ends(daemon: DaemonThread) -> None:

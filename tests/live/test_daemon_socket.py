@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,8 +37,8 @@ def test_only_the_user_may_connect_to_the_daemon(daemon: DaemonThread) -> None:
         b"\0\0\0\x05hello",
         b"\xff\xff\xff\xff",
         b"\0\0\0\0",
-        frame(say.Turn()),
-        frame(say.IterationEnded(1, 1.0, 1)),
+        frame(say.Welcome(True, "a", 1, "none")),
+        frame(say.IterationEnded(1, 1.0, 1, 1)),
         frame(say.Goodbye()) + frame(say.StatusRequest()),
     ],
 )
@@ -67,9 +68,14 @@ def test_a_message_may_arrive_in_pieces_and_several_may_arrive_at_once(daemon: D
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
-        (say.Hello(version=99, pid=1, slot=0, job="x"), "the job speaks version 99 of the protocol, the daemon 2"),
-        (say.Hello(pid=1, slot=5, job="x"), "process 1 does not have slot 5"),
+        (
+            say.Hello(version=99, pid=1, slot=0, job="x"),
+            f"the job speaks version 99 of the protocol, the daemon {say.VERSION}",
+        ),
+        (say.Hello(pid=1, slot=5, job="x"), "it says that it is process 1, and its connection comes from another"),
+        (say.Hello(pid=os.getpid(), slot=5, job="x"), f"process {os.getpid()} does not have slot 5"),
     ],
+    ids=["another version", "another process", "another slot"],
 )
 def test_a_hello_that_is_not_true_is_refused(daemon: DaemonThread, hello: say.Hello, reason: str) -> None:
     line = Line(daemon.paths.socket)

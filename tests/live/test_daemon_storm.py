@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from daemons import MIB, DaemonThread, until
+from hangs import HANGS_SECONDS
 from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.messages import SetBudget
 
 BUDGET = 100 * MIB
 STORMS = int(os.environ.get("NEAPTIDE_TEST_STORMS", "1"))  # of each policy
 STORM_SECONDS = 3.0
-STANDS_STILL_SECONDS = 15.0
 
 
 def any_job(chance: random.Random, name: str) -> dict[str, object]:
@@ -102,7 +102,7 @@ def test_after_a_storm_every_job_that_was_not_killed_ends_and_all_memory_returns
         while storm.here():
             if (done := sum(job.iterations_done for job in daemon.status().jobs)) != moved:
                 moved, since = done, time.monotonic()
-            assert time.monotonic() < since + STANDS_STILL_SECONDS, f"{daemon.status()}\n{daemon.board.snapshot()}"
+            assert time.monotonic() < since + HANGS_SECONDS, f"{daemon.status()}\n{daemon.board.snapshot()}"
             time.sleep(0.02)
         ended = {name: job.returncode for name, job in storm.jobs.items() if name not in storm.killed}
         assert set(ended.values()) <= {0}, ended

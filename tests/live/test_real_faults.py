@@ -68,7 +68,7 @@ def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_d
     run = read_runs(daemon.paths.events)[-1]
     measured = {job.name: job.peak_bytes for job in run.header.jobs}
     grew = {entry.job: entry.peak_bytes for entry in run.entries if isinstance(entry, JobGrew)}
-    assert set(grew) == {GROWING[0]}
+    assert GROWING[0] in grew  # and perhaps the other, if it was evicted for it
     assert 1.5 * measured[GROWING[0]] < grew[GROWING[0]] == daemon.job(GROWING[0]).needs_bytes
     ends = [entry for entry in run.entries if isinstance(entry, IterationEnded) and entry.job == GROWING[0]]
     sizes = [end.work or 0.0 for end in ends]

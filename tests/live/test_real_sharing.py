@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from neaptide.core.control.events import JobEnded
+from neaptide.reporting.logs.log_file import read_runs
 from real_jobs import StartDaemon, budget_for
 
 pytestmark = pytest.mark.xdist_group("sharing")
@@ -20,5 +22,10 @@ def test_two_trainings_end_with_the_numbers_of_a_run_alone(policy: str, start: S
     jobs = {each: daemon.begin(each[0], each) for each in (IMAGES, TEXT)}
     for arguments, process in jobs.items():
         daemon.ends_as_alone(process, arguments)
-    assert [(job.state, job.reason) for job in daemon.status().jobs] == [("done", "")] * 2
+    status = daemon.status()
+    assert [(job.state, job.reason) for job in status.jobs] == [("done", "")] * 2
+    (run,) = read_runs(daemon.paths.events)
+    logged = {entry.job: entry.waited_ns for entry in run.entries if isinstance(entry, JobEnded)}
+    assert logged == {job.name: pytest.approx(job.waiting_seconds * 1e9) for job in status.jobs}
+    assert sum(logged.values()) > 0
     daemon.check_memory()

@@ -15,11 +15,11 @@ from stand_in import StandIn, finished
 pytestmark = pytest.mark.xdist_group("processes")
 
 STEPS = 14
-MEASURED = 8
+MEASURED = 5
 # Of each: the package, and how many batches are evaluated after the measurement.
 PROGRAMS = {
     "hugging_face": ("transformers", 4),
-    "lightning_fit": ("lightning", 2),
+    "lightning_fit": ("lightning", 4),
     "accelerate_loop": ("accelerate", 1),
 }
 
@@ -38,7 +38,7 @@ def test_a_framework_needs_no_change(program: str, tmp_path: Path) -> None:
     daemon.close()
     (profiled,) = daemon.all(say.Profiled)
     phases = decode(profiled.trace).ops.phase
-    assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} <= set(phases.tolist())
+    assert {Phase.FORWARD, Phase.BACKWARD} == set(phases.tolist())
     assert phases[0] == Phase.FORWARD
     # Every optimizer step is one iteration, however it accumulates gradients, and every evaluated batch another.
     assert profiled.measured == MEASURED

@@ -45,6 +45,20 @@ TEST(an_existing_board_keeps_its_capacity_its_sms_and_its_leases) {
   CHECK_EQUAL(Board::open(path)->used_bytes(), kMiB);
 }
 
+TEST(a_board_keeps_the_chunk_size_that_it_was_made_with) {
+  TemporaryPath path, other;
+  CHECK_EQUAL(Board::open_or_create(path, soft_board(64 * kMiB, 4))->chunk_bytes(), 2 * kMiB);
+  Board::create(other, {64 * kMiB, nullptr, 0, 32 * kMiB});
+  CHECK_EQUAL(Board::open_or_create(other, {64 * kMiB})->chunk_bytes(), 32 * kMiB);
+}
+
+TEST(a_chunk_is_a_power_of_two_from_2_to_32_mebibytes) {
+  for (const std::uint64_t bytes : {kMiB, 3 * kMiB, 64 * kMiB}) {
+    TemporaryPath path;
+    one_line(CHECK_THROWS(BoardError, "power of two", Board::create(path, {64 * kMiB, nullptr, 0, bytes})), path);
+  }
+}
+
 TEST(a_file_that_is_no_board_is_refused_in_one_line) {
   TemporaryPath path;
   one_line(CHECK_THROWS(BoardError, "No such file", Board::open(path)), path);
@@ -58,6 +72,58 @@ TEST(a_file_that_is_no_board_is_refused_in_one_line) {
   std::ifstream file(path, std::ios::binary);
   file.seekg(-1, std::ios::end);
   CHECK_EQUAL(static_cast<char>(file.get()), 'x');
+}
+
+TEST(a_board_is_never_made_over_another_file) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(kMiB, 1));
+  Member member(board, "job");
+  CHECK(member.try_take(kMiB) == Lease::granted);
+  one_line(CHECK_THROWS(BoardError, "there is a file already", Board::create(path, soft_board(2 * kMiB, 1))), path);
+  CHECK_EQUAL(Board::open(path)->capacity_bytes(), kMiB);
+  CHECK_EQUAL(Board::open(path)->used_bytes(), kMiB);
+}
+
+TEST(a_board_that_was_cut_short_is_refused_in_one_line) {
+  TemporaryPath path;
+  Board::create(path, soft_board(kMiB, 1));
+  CHECK(truncate(path.text().c_str(), 5000) == 0);
+  one_line(CHECK_THROWS(BoardError, "damaged, or made by another build", Board::open(path)), path);
+}
+
+TEST(a_process_that_joins_a_board_which_is_no_longer_at_its_path_is_told) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(kMiB, 1));
+  unlink(path.text().c_str());
+  CHECK_THROWS(BoardReplaced, "removed or replaced", Member(board, "job"));
+  Board::create(path, soft_board(2 * kMiB, 1));
+  CHECK_THROWS(BoardReplaced, "removed or replaced", Member(board, "job"));
+  CHECK(board->snapshot().slots.empty());
+  // It opens the path again, and gets the new one.
+  int opened = 0;
+  const auto member = join(
+      [&] {
+        auto first = Board::open(path);
+        if (opened++ == 0) {
+          unlink(path.text().c_str());
+          Board::create(path, soft_board(3 * kMiB, 1));
+        }
+        return first;
+      },
+      "job");
+  CHECK_EQUAL(member->board().capacity_bytes(), 3 * kMiB);
+}
+
+TEST(a_file_without_a_name_can_be_opened_where_a_daemon_links_to_it) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(kMiB, 1));
+  unlink(path.text().c_str());
+  const std::string open_file = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(board->descriptor());
+  CHECK(symlink(open_file.c_str(), path.text().c_str()) == 0);
+  CHECK(board->is_at_its_path());
+  Member member(Board::open(path), "late");
+  CHECK(member.try_take(kMiB) == Lease::granted);
+  CHECK_EQUAL(board->used_bytes(), kMiB);
 }
 
 TEST(a_path_that_is_no_regular_file_is_refused) {
@@ -83,32 +149,6 @@ TEST(another_version_is_refused_in_one_line) {
                                     Board::open_or_create(path, soft_board(kMiB, 1)));
   one_line(message, path);
   CHECK(message.find("version " + std::to_string(kBoardVersion)) != std::string::npos);
-}
-
-TEST(a_board_whose_creator_died_is_made_anew) {
-  TemporaryPath path;
-  {
-    auto board = Board::open_or_create(path, soft_board(kMiB, 1));
-    board->layout().used.store(12345);
-    board->layout().magic.store(0);
-  }
-  CHECK_EQUAL(Board::open_or_create(path, soft_board(2 * kMiB, 1))->capacity_bytes(), 2 * kMiB);
-  CHECK_EQUAL(Board::open(path)->used_bytes(), 0U);
-  write_file(path, std::string(sizeof(BoardLayout), '\0'));
-  CHECK_THROWS(BoardError, "no board in this file", Board::open(path));
-  CHECK_EQUAL(Board::open_or_create(path, soft_board(3 * kMiB, 1))->capacity_bytes(), 3 * kMiB);
-}
-
-TEST(a_board_of_an_earlier_boot_starts_afresh) {
-  TemporaryPath path;
-  {
-    auto board = Board::open_or_create(path, soft_board(kMiB, 1));
-    board->layout().boot.store(1);
-    board->layout().used.store(kMiB);
-  }
-  auto board = Board::open_or_create(path, soft_board(5 * kMiB, 1));
-  CHECK_EQUAL(board->used_bytes(), 0U);
-  CHECK_EQUAL(board->capacity_bytes(), 5 * kMiB);
 }
 
 TEST(a_board_of_another_pid_namespace_is_refused) {
@@ -171,8 +211,14 @@ TEST(controls_reach_their_process) {
   CHECK(member.permitted(1) && !member.permitted(2));
   board->set_heavy_open(slot, false);
   CHECK(!member.heavy_open());
+  board->set_gate(slot, 7, true);
+  CHECK(member.heavy_until_ns() == 7 && member.gate_holds_light());
   board->set_inflight_cap(slot, 4);
   CHECK_EQUAL(member.inflight_cap(), 4U);
+  CHECK(!member.in_deadline_class() && member.share() == 1);
+  board->set_deadline_class(slot, true);
+  board->set_share(slot, 250'000);
+  CHECK(member.in_deadline_class() && member.share() == 0.25);
   board->set_request(slot, Request::evict);
   CHECK(member.request() == Request::evict);
   member.clear_request();
@@ -189,15 +235,51 @@ TEST(a_process_waits_for_its_permit_and_its_gate) {
   board->set_permit(member.slot(), 0);
   board->set_heavy_open(member.slot(), false);
   CHECK(!member.wait_permit(0, in(std::chrono::milliseconds(1))));
-  CHECK(!member.wait_heavy_open(in(std::chrono::milliseconds(1))));
+  const auto open = [&] { return member.heavy_open(); };
+  CHECK(!member.wait_control(open, in(std::chrono::milliseconds(1))));
   for (std::uint32_t iteration = 0; iteration < 200; ++iteration) {
     std::thread controller([&] { board->set_permit(member.slot(), iteration + 1); });
     CHECK(member.wait_permit(iteration, kNever));
     controller.join();
   }
   std::thread controller([&] { board->set_heavy_open(member.slot(), true); });
-  CHECK(member.wait_heavy_open(kNever));
+  CHECK(member.wait_control(open, kNever));
   controller.join();
+}
+
+TEST(a_silent_controller_is_not_waited_for_until_it_speaks_again) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(64 * kMiB, 4));
+  const auto now_ns = [] {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  };
+  const auto silence_ns = static_cast<std::uint64_t>(kSilence.count());
+  Member member(board, "job");
+  board->set_permit(member.slot(), 0);
+  board->set_heavy_open(member.slot(), false);
+  board->set_ceiling(member.slot(), kMiB);
+  const auto is_free = [&] {
+    const bool free = member.permitted(0);
+    CHECK_EQUAL(member.heavy_open(), free);
+    CHECK_EQUAL(member.try_take(2 * kMiB) == Lease::granted, free);
+    if (free) member.give(2 * kMiB);
+    return free;
+  };
+  CHECK(!is_free());  // there is no heartbeat: controls count
+  board->beat(now_ns() - 100'000'000, 64 * kMiB);
+  CHECK(!is_free());  // late by load
+  board->beat(now_ns() - silence_ns - 1, 64 * kMiB);
+  CHECK(is_free());
+  CHECK(member.try_take(65 * kMiB) == Lease::full);  // the capacity counts always
+  CHECK(member.wait_permit(0, in(std::chrono::seconds(20))));
+  board->beat(now_ns(), 64 * kMiB);
+  CHECK(!is_free());
+  board->beat(now_ns() + 10 * silence_ns, 64 * kMiB);  // damaged
+  CHECK(is_free());
+  board->stop_beating();
+  CHECK(!is_free());
+  CHECK(board->controller_silent(now_ns() - silence_ns - 1));
+  CHECK(!board->controller_silent(now_ns()));
 }
 
 int main(int count, char** arguments) { return check::main(count, arguments); }

@@ -4,10 +4,10 @@
 // every interrupted state is met, not only the likely ones.
 #include <sys/ptrace.h>
 
+#include <functional>
 #include <optional>
 
 #include "board_layout.h"
-#include "board_lock.h"
 #include "reaper.h"
 #include "sm_lane.h"
 #include "sm_queue.h"
@@ -26,8 +26,9 @@ struct Doomed {
 
 enum class End { killed, finished };
 
-/// Kills a child after `steps` instructions of its operation.
-End kill_after(const std::string& path, Doomed& doomed, long steps) {
+/// Kills a child after `steps` instructions of its operation; runs `while_stopped` before that.
+End kill_after(
+    const std::string& path, Doomed& doomed, long steps, const std::function<void()>& while_stopped = [] {}) {
   Child child([&] {
     doomed.prepare(Board::open(path));
     ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -44,6 +45,7 @@ End kill_after(const std::string& path, Doomed& doomed, long steps) {
     CHECK(WIFSTOPPED(status));
     if (WSTOPSIG(status) == SIGSTOP) return End::finished;
   }
+  while_stopped();
   child.kill();
   return End::killed;
 }
@@ -58,7 +60,7 @@ void whole_device_is_free(const std::string& path) {
   CHECK(member.try_take(board->capacity_bytes()) == Lease::granted);
   SmLane lane(member);
   CHECK(lane.acquire(sm_region(*board).sms, in(std::chrono::seconds(5))));
-  for (const SlotLayout& slot : board->layout().slots) CHECK(slot.use.load() != SlotUse::leaving);
+  for (const SlotLayout& slot : board->layout().slots) CHECK_EQUAL(slot.begun.load(), slot.ended.load());
 }
 
 void survive_every_instruction(Doomed& doomed, long stride = 1) {
@@ -98,6 +100,74 @@ TEST(giving_a_lease_back) {
   survive_every_instruction(doomed);
 }
 
+namespace {
+
+/// An iteration in a lane, on a board whose bytes all belong to lanes.
+struct InLane : WithMember {
+  void prepare(const std::shared_ptr<Board>& board) override {
+    board->set_lane_bytes(0, 5 * kMiB);
+    board->set_lane_bytes(1, 2 * kMiB);
+    WithMember::prepare(board);
+    board->set_lane(member->slot(), 0);
+    member->enter_iteration(member->begin_iteration());
+    member->set_expected_leases(8 * kMiB);
+    CHECK(member->try_take(kMiB) == Lease::granted);
+  }
+};
+
+/// Checks that nothing of a lane is lost: after a reap another process can fill it, and no more.
+void lane_is_free(const std::string& path) {
+  auto board = Board::open(path);
+  board->reap();
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  Member heir(board, "heir");
+  board->set_lane_bytes(0, 5 * kMiB);
+  board->set_lane_bytes(1, 5 * kMiB);
+  board->set_lane(heir.slot(), 0);
+  heir.begin_iteration();
+  CHECK(heir.try_take(5 * kMiB) == Lease::granted);
+  CHECK(heir.try_take(1) == Lease::reserved);
+}
+
+void survive_every_instruction_in_a_lane(Doomed& doomed, long stride) {
+  TemporaryPath path;
+  Board::open_or_create(path, soft_board(10 * kMiB, 2));
+  for (long steps = 1; kill_after(path, doomed, steps) == End::killed; steps += stride) lane_is_free(path);
+  lane_is_free(path);
+}
+
+}  // namespace
+
+TEST(taking_a_lease_in_a_lane) {
+  struct : InLane {
+    void operate() override { member->try_take(4 * kMiB); }
+  } doomed;
+  survive_every_instruction_in_a_lane(doomed, 3);
+}
+
+TEST(ending_an_iteration_in_a_lane) {
+  struct : InLane {
+    void operate() override {
+      member->end_iteration();
+      member->give(kMiB);
+    }
+  } doomed;
+  survive_every_instruction_in_a_lane(doomed, 1);
+}
+
+TEST(moving_a_process_to_another_lane_and_resizing_lanes) {
+  struct : InLane {
+    void prepare(const std::shared_ptr<Board>& opened) override { InLane::prepare(board = opened); }
+    void operate() override {
+      board->set_lane_bytes(0, 2 * kMiB);
+      board->set_lane(member->slot(), 1);
+      board->set_lane_bytes(1, 4 * kMiB);
+    }
+    std::shared_ptr<Board> board;
+  } doomed;
+  survive_every_instruction_in_a_lane(doomed, 3);
+}
+
 TEST(taking_and_giving_back_sm_tokens) {
   struct : WithMember {
     void prepare(const std::shared_ptr<Board>& board) override {
@@ -121,50 +191,77 @@ TEST(opening_a_lane) {
   survive_every_instruction(doomed, 5);
 }
 
+namespace {
+
+/// Reaps a slot whose owner died holding a lease, tokens, and bytes in transit.
+struct Reaping : Doomed {
+  void prepare(const std::shared_ptr<Board>& opened) override {
+    board = opened;
+    Child victim([&] {
+      Member member(board = Board::open(board->path()), "victim");
+      SmLane lane(member);
+      lane.acquire(2);
+      member.try_take(3 * kMiB);
+      BoardLayout& layout = board->layout();
+      layout.slots[member.slot()].begun.fetch_add(1);  // cut short: used raised, held not yet
+      layout.used.add(kMiB);
+      raise(SIGKILL);
+    });
+    CHECK_EQUAL(victim.wait(), -SIGKILL);
+  }
+  void operate() override { board->reap(); }
+  std::shared_ptr<Board> board;
+};
+
+struct Joining : Doomed {
+  void prepare(const std::shared_ptr<Board>& opened) override { board = opened; }
+  void operate() override { member.emplace(board, "doomed"); }
+  std::shared_ptr<Board> board;
+  std::optional<Member> member;
+};
+
+struct Leaving : WithMember {
+  void operate() override { member.reset(); }
+};
+
+}  // namespace
+
 TEST(leaving_the_board) {
-  struct : WithMember {
-    void operate() override { member.reset(); }
-  } doomed;
+  Leaving doomed;
   survive_every_instruction(doomed, 5);
 }
 
 TEST(joining_the_board) {
-  struct : Doomed {
-    void prepare(const std::shared_ptr<Board>& opened) override { board = opened; }
-    void operate() override { member.emplace(board, "doomed"); }
-    std::shared_ptr<Board> board;
-    std::optional<Member> member;
-  } doomed;
+  Joining doomed;
   survive_every_instruction(doomed, 797);
 }
 
 TEST(reaping_another_process) {
-  // The reaper dies too: it clears a slot whose owner died holding a lease, tokens, and bytes in transit.
-  struct : Doomed {
-    void prepare(const std::shared_ptr<Board>& opened) override {
-      board = opened;
-      Child victim([&] {
-        Member member(board = Board::open(board->path()), "victim");
-        SmLane lane(member);
-        lane.acquire(2);
-        member.try_take(3 * kMiB);
-        BoardLayout& layout = board->layout();
-        layout.slots[member.slot()].begun.fetch_add(1);  // cut short: used raised, held not yet
-        layout.used.fetch_add(kMiB);
-        raise(SIGKILL);
-      });
-      CHECK_EQUAL(victim.wait(), -SIGKILL);
-    }
-    void operate() override {
-      BoardLayout& layout = board->layout();
-      const BoardLock lock(layout.lock, board->path());
-      for (std::uint32_t slot = 0; slot < layout.slots_high.load(); ++slot)
-        if (layout.slots[slot].use.load() != SlotUse::free) vacate(layout, slot);
-      settle(layout);
-    }
-    std::shared_ptr<Board> board;
-  } doomed;
-  survive_every_instruction(doomed, 11);
+  Reaping doomed;
+  survive_every_instruction(doomed, 101);
+}
+
+TEST(a_process_stopped_anywhere_in_joining_leaving_or_reaping_blocks_no_other) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 2));
+  Joining joining;
+  Leaving leaving;
+  Reaping reaping;
+  const auto others_go_on = [&] {
+    board->reap();
+    board->beat(1, 10 * kMiB);
+    Member member(Board::open(path), "other");
+    SmLane lane(member);
+    CHECK(member.try_take(5 * kMiB) == Lease::granted);
+    member.give(5 * kMiB);
+  };
+  const auto stop_everywhere = [&](Doomed& doomed, long stride) {
+    for (long steps = 1; kill_after(path, doomed, steps, others_go_on) == End::killed; steps += stride) board->reap();
+  };
+  stop_everywhere(joining, 1499);
+  stop_everywhere(leaving, 101);
+  stop_everywhere(reaping, 499);
+  whole_device_is_free(path);
 }
 
 TEST(a_request_for_tokens_interrupted_anywhere_never_lets_two_run_at_once) {

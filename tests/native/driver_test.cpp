@@ -48,7 +48,7 @@ std::uint64_t bytes_free_to_take() {
 
 TEST(memory_is_there_only_while_it_is_backed) {
   HostDriver driver;
-  const Address range = driver.reserve(kRange);
+  const Address range = driver.reserve(kRange, kChunkBytes);
   CHECK_EQUAL(range % kChunkBytes, 0U);
   const Address chunk = range + 3 * kChunkBytes;
   CHECK(!readable_here(chunk));
@@ -70,7 +70,7 @@ TEST(memory_is_there_only_while_it_is_backed) {
 
 TEST(copies_arrive) {
   HostDriver driver;
-  const Address range = driver.reserve(kRange);
+  const Address range = driver.reserve(kRange, kChunkBytes);
   driver.back(range, kChunkBytes);
   std::vector<unsigned char> out(1000, 3), in(1000);
   driver.copy_to_device(range + 17, out.data(), out.size());
@@ -81,7 +81,7 @@ TEST(copies_arrive) {
 
 TEST(a_failed_call_says_what_failed) {
   HostDriver driver;
-  CHECK_THROWS(DriverError, "cannot reserve", driver.reserve(std::size_t{1} << 60));
+  CHECK_THROWS(DriverError, "cannot reserve", driver.reserve(std::size_t{1} << 60, kChunkBytes));
   CHECK_THROWS(DriverError, "cannot back", driver.back(kChunkBytes, kChunkBytes));
   CHECK_THROWS(std::out_of_range, "", driver.record(HostDriver::kStreams));
 }

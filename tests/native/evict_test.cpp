@@ -168,4 +168,49 @@ TEST(a_driver_that_fails_leaves_the_process_evicted_and_without_leases) {
   CHECK_EQUAL(bench.driver.word(block), 5U);
 }
 
+TEST(an_eviction_for_which_the_host_has_no_memory_leaves_everything_in_place) {
+  Bench<FakeDriver> bench;
+  const Address low = bench.arena->allocate(3 * kMiB, 0), high = bench.arena->allocate(kMiB, 0, Hint::persistent);
+  bench.driver.word(low) = 5;
+  bench.driver.word(high) = 6;
+  const std::uint64_t held = bench.member.held_bytes();
+  const auto in_place = [&] {
+    CHECK(!bench.arena->evicted());
+    CHECK_EQUAL(bench.member.held_bytes(), held);
+    CHECK_EQUAL(bench.driver.word(low), 5U);
+    CHECK_EQUAL(bench.driver.word(high), 6U);
+    bench.arena->check_integrity();
+  };
+  for (int copies = 0; copies < 2; ++copies) {
+    bench.driver.copies_until_failure = copies;
+    CHECK_THROWS(std::bad_alloc, "", bench.arena->evict(kNever));
+    in_place();
+  }
+  int unbacked = 0;  // the second range cannot be taken away: the first is put back
+  bench.driver.on_unback = [&](Address, std::size_t) { bench.driver.fail_next_unback = unbacked++ == 1; };
+  CHECK_THROWS(DriverError, "told to fail", bench.arena->evict(kNever));
+  bench.driver.on_unback = {};
+  in_place();
+  CHECK_EQUAL(bench.arena->evict(kNever), held);
+  CHECK(bench.arena->restore(kNever));
+  in_place();
+}
+
+TEST(a_process_returns_to_a_device_that_has_become_too_small_for_its_gaps) {
+  Bench<FakeDriver> bench(16 * kMiB);
+  std::vector<Address> blocks;
+  for (int count = 0; count < 16; ++count) blocks.push_back(bench.arena->allocate(kMiB / 2, 0));
+  for (std::size_t index = 0; index < 16; ++index) {
+    bench.driver.word(blocks[index]) = index;
+    if (index % 2 == 1) bench.arena->deallocate(blocks[index]);
+  }
+  CHECK_EQUAL(bench.arena->evict(kNever), 8 * kMiB);
+  bench.board->set_capacity(4 * kMiB);
+  CHECK(bench.arena->restore(in(std::chrono::seconds(30))));
+  CHECK_EQUAL(bench.member.held_bytes(), 4 * kMiB);
+  CHECK_EQUAL(bench.driver.backed_bytes(), 4 * kMiB);
+  bench.arena->check_integrity();
+  for (std::size_t index = 0; index < 16; index += 2) CHECK_EQUAL(bench.driver.word(blocks[index]), index);
+}
+
 int main(int count, char** arguments) { return check::main(count, arguments); }

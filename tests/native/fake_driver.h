@@ -7,11 +7,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <vector>
 
 #include "check.h"
 #include "host_driver.h"
+#include "support.h"
 
 namespace support {
 
@@ -21,7 +23,7 @@ class FakeDriver final : public Driver {
  public:
   static constexpr Address kBase = Address{1} << 46;
 
-  Address reserve(std::size_t bytes) override {
+  Address reserve(std::size_t bytes, std::size_t /*chunk_bytes*/) override {
     reserved = bytes;
     return kBase;
   }
@@ -42,10 +44,26 @@ class FakeDriver final : public Driver {
   void unback(Address address, std::size_t bytes) override {
     const std::lock_guard lock(mutex_);
     if (on_unback) on_unback(address, bytes);
+    if (fail_next_unback) {
+      fail_next_unback = false;
+      throw DriverError("told to fail");
+    }
     each_chunk(address, bytes, [&](Address chunk) { CHECK(backed_.erase(chunk) == 1); });
+    hollow_.erase(hollow_.lower_bound(address), hollow_.lower_bound(address + bytes));
+  }
+  std::size_t page_bytes() const override { return kPage; }
+  void unback_pages(Address address, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (on_unback) on_unback(address, bytes);
+    each_page(address, bytes, [&](Address page) { hollow_.insert(page); });
+  }
+  void back_pages(Address address, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    each_page(address, bytes, [&](Address page) { CHECK(hollow_.erase(page) == 1); });
   }
   void copy_to_host(void* host, Address device, std::size_t bytes) override {
     const std::lock_guard lock(mutex_);
+    if (copies_until_failure >= 0 && copies_until_failure-- == 0) throw std::bad_alloc();
     auto* to = static_cast<std::uint64_t*>(host);
     each_chunk(device, bytes, [&](Address chunk) {
       CHECK(backed_.count(chunk) == 1);
@@ -79,17 +97,20 @@ class FakeDriver final : public Driver {
     const std::lock_guard lock(mutex_);
     const Address chunk = address / kChunkBytes * kChunkBytes;
     CHECK(backed_.count(chunk) == 1);
+    CHECK(hollow_.count(address / kPage * kPage) == 0);
     return contents_[chunk][(address - chunk) / 512];
   }
   std::size_t backed_bytes() const {
     const std::lock_guard lock(mutex_);
-    return backed_.size() * kChunkBytes;
+    return backed_.size() * kChunkBytes - hollow_.size() * kPage;
   }
 
   HostDriver streams;
   std::size_t reserved = 0;
   std::uint64_t clock_ns = 0;
   bool fail_next_back = false;
+  bool fail_next_unback = false;
+  int copies_until_failure = -1;  // to the host; below 0: none fails
   std::function<void(Address, std::size_t)> on_unback;
 
  private:
@@ -100,8 +121,19 @@ class FakeDriver final : public Driver {
     for (Address chunk = address; chunk < address + bytes; chunk += kChunkBytes) visit(chunk);
   }
 
+  template <typename Visit>
+  void each_page(Address address, std::size_t bytes, Visit visit) {
+    CHECK(address % kPage == 0 && bytes % kPage == 0 && bytes > 0);
+    for (Address page = address; page < address + bytes; page += kPage) {
+      CHECK(backed_.count(page / kChunkBytes * kChunkBytes) == 1);
+      visit(page);
+    }
+  }
+
+  static constexpr std::size_t kPage = 4096;
   mutable std::mutex mutex_;
   std::set<Address> backed_;
+  std::set<Address> hollow_;  // pages of backed chunks without memory
   std::map<Address, std::vector<std::uint64_t>> contents_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -101,13 +102,21 @@ TEST(every_thread_waits_for_the_permit_of_an_armed_iteration) {
   CHECK(!job.port.end_iteration());
 }
 
-TEST(the_heavy_gate_holds_heavy_launches_and_the_cap_those_beyond_it) {
+TEST(the_heavy_gate_holds_heavy_launches_that_would_not_end_in_time_and_the_cap_those_beyond_it) {
   TemporaryPath path;
   auto board = new_board(path);
   Job job(board);
   board->set_heavy_open(job.member.slot(), false);
   CHECK(job.port.try_enter(true) == Entry::heavy);
   CHECK(!job.port.may_run(true) && job.port.may_run(false));
+  job.driver.clock_ns = 100;
+  board->set_gate(job.member.slot(), 110, false);
+  CHECK(job.port.may_run(true, 10) && !job.port.may_run(true, 11) && job.port.may_run(false, 11));
+  board->set_gate(job.member.slot(), 110, true);
+  CHECK(job.port.may_run(false, 10) && !job.port.may_run(false, 11));
+  board->set_gate(job.member.slot(), 110, false);
+  job.driver.clock_ns = 111;
+  CHECK(!job.port.may_run(true) && job.port.try_enter(true) == Entry::heavy);
   board->set_inflight_cap(job.member.slot(), 1);
   job.launch();
   CHECK(job.port.try_enter(false) == Entry::in_flight_cap);
@@ -174,6 +183,35 @@ TEST(a_launch_that_waits_for_memory_lets_its_process_be_evicted) {
   CHECK_EQUAL(job.member.held_bytes(), 4 * kChunkBytes);
 }
 
+TEST(the_board_counts_the_time_in_which_a_job_waits_for_others) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  const auto seen = [&] { return board->slot(job.member.slot()); };
+  CHECK(seen().waited_ns == 0 && seen().waits_since_ns == 0);
+  board->set_permit(job.member.slot(), 0);
+  job.port.arm_iteration();
+  std::thread first([&] { job.launch(); });
+  std::thread second([&] { job.launch(); });
+  CHECK(eventually([&] { return seen().waits_since_ns > 0; }));
+  board->set_permit(job.member.slot(), 1);
+  first.join();
+  second.join();
+  const std::uint64_t for_permit = seen().waited_ns;
+  CHECK(for_permit > 0 && seen().waits_since_ns == 0 && seen().stalled_ns == 0);
+
+  Member other(board, "other");
+  CHECK(other.try_take(8 * kChunkBytes) == Lease::granted);
+  std::thread program([&] { job.port.arena().allocate(kChunkBytes, 0); });
+  CHECK(eventually([&] { return seen().wanted_bytes > 0 && seen().waits_since_ns > 0; }));
+  other.give(8 * kChunkBytes);
+  program.join();
+  CHECK(seen().waited_ns > for_permit && seen().waits_since_ns == 0);
+  CHECK(seen().stalled_ns > 0 && seen().stalled_ns <= seen().waited_ns - for_permit);
+  job.pass();
+  job.pass();
+}
+
 TEST(a_restore_does_not_release_launches_that_the_client_holds) {
   TemporaryPath path;
   Job job(new_board(path));
@@ -193,12 +231,125 @@ TEST(an_eviction_that_waits_too_long_for_a_launch_changes_nothing) {
   job.port.gates().leave();
 }
 
+TEST(an_eviction_that_fails_never_reaches_the_launch_that_serves_it) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  const Address block = job.port.arena().allocate(kChunkBytes, 0);
+  job.driver.word(block) = 9;
+  job.driver.copies_until_failure = 0;
+  board->set_request(job.member.slot(), Request::evict);
+  job.launch();
+  job.pass();
+  CHECK(job.member.request() == Request::none);
+  CHECK(board->slot(job.member.slot()).state != SlotState::evicted);
+  CHECK_EQUAL(board->slot(job.member.slot()).held_bytes, kChunkBytes);
+  CHECK_EQUAL(job.driver.word(block), 9U);
+  job.driver.copies_until_failure = 0;
+  board->set_request(job.member.slot(), Request::suspend);
+  CHECK(job.port.step() == Service::failed);
+  CHECK(job.port.try_enter(false) == Entry::entered);
+  job.port.gates().leave();
+}
+
+TEST(a_driver_that_has_no_memory_for_a_restore_is_asked_again) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  const Address block = job.port.arena().allocate(kChunkBytes, 0);
+  job.driver.word(block) = 9;
+  board->set_request(job.member.slot(), Request::evict);
+  CHECK(eventually([&] { return board->slot(job.member.slot()).state == SlotState::evicted; }));
+  job.driver.fail_next_back = true;
+  board->set_request(job.member.slot(), Request::restore);
+  job.launch();
+  job.pass();
+  CHECK_EQUAL(job.driver.word(block), 9U);
+}
+
+namespace {
+
+/// The frame of an iteration's end, here nothing but its duration.
+IterationFrame end_of_iteration() { return {std::string{'\x40'} + std::string(7, '\0'), 0}; }
+
+std::uint64_t number(const std::string& bytes) {
+  std::uint64_t value = 0;
+  for (const char byte : bytes) value = value << 8 | static_cast<unsigned char>(byte);
+  return value;
+}
+
+/// A line whose sender finds no room after a few kilobytes.
+struct NarrowLine {
+  NarrowLine() {
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    const int bytes = 4096;
+    CHECK(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)) == 0);
+  }
+  ~NarrowLine() { close(ends[1]); }
+  /// All that is sent until the other side closes the line.
+  std::string read_all() const {
+    std::string all;
+    std::array<char, 65536> some;
+    for (ssize_t count = 1; (count = recv(ends[1], some.data(), some.size(), 0)) > 0;)
+      all.append(some.data(), static_cast<std::size_t>(count));
+    return all;
+  }
+  int ends[2];
+};
+
+}  // namespace
+
+TEST(ends_of_iterations_that_find_no_room_become_one_and_no_duration_is_lost) {
+  NarrowLine line;
+  Reporter reporter;
+  reporter.connect(line.ends[0], 0);
+  constexpr std::uint64_t kIterations = 100'000;
+  for (std::uint64_t index = 0; index < kIterations; ++index) {
+    reporter.send_progress(std::string(8, '\0'));
+    reporter.end_iteration(end_of_iteration(), index, 3 * index, 3 * index + 2);
+  }
+  CHECK_EQUAL(reporter.ended(), kIterations);
+  std::string all;
+  std::thread reader([&] { all = line.read_all(); });
+  reporter.disconnect();
+  reader.join();
+  CHECK(all.size() % 8 == 0 && all.size() < 16 * kIterations / 4);
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < all.size(); at += 8) sum += number(all.substr(at, 8));
+  CHECK_EQUAL(sum, 2 * kIterations);
+}
+
+TEST(a_large_frame_is_sent_behind_the_others_while_the_program_goes_on) {
+  NarrowLine line;
+  Reporter reporter;
+  reporter.connect(line.ends[0], 0);
+  const std::string large(5 << 20, 'x');
+  CHECK(reporter.send("before ", false));
+  CHECK(reporter.send(large, true));
+  CHECK(reporter.send(" after", false));
+  std::string all;
+  std::thread reader([&] { all = line.read_all(); });
+  reporter.disconnect();
+  reader.join();
+  CHECK(all == "before " + large + " after");
+}
+
+TEST(a_line_that_nobody_reads_ends_when_too_much_waits_for_it) {
+  NarrowLine line;
+  Reporter reporter;
+  reporter.connect(line.ends[0], 0);
+  std::size_t sent = 0;
+  while (sent < (8U << 20) && reporter.send(std::string(1000, 'x'), false)) sent += 1000;
+  CHECK(sent > 1 << 20 && sent < 2 << 20);
+  CHECK(!reporter.send("more", false));
+}
+
 TEST(reports_are_sent_in_order_when_the_device_has_passed_the_work) {
   TemporaryPath path;
   Job job(new_board(path));
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  job.port.reporter()->connect(ends[0], 0);
+  job.port.reporter()->connect(ends[0], 0);  // which owns it
   job.launch();
   job.port.report_after("first ");
   job.launch();
@@ -214,7 +365,6 @@ TEST(reports_are_sent_in_order_when_the_device_has_passed_the_work) {
   CHECK_EQUAL(job.port.reporter()->ended(), 1U);
   job.port.report_after("at once");
   CHECK(read_some(ends[1]) == "at once");
-  close(ends[0]);
   close(ends[1]);
 }
 

@@ -28,6 +28,24 @@ TEST(a_lease_is_all_or_nothing_and_never_beyond_the_capacity) {
   CHECK_EQUAL(board->high_water_bytes(), 3 * kMiB);
 }
 
+TEST(memory_outside_the_arena_is_leased_even_beyond_the_capacity) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
+  Member member(board, "job"), other(board, "other");
+  member.take_outside(3 * kMiB);
+  CHECK_EQUAL(member.outside_bytes(), 3 * kMiB);
+  CHECK(member.try_take(2 * kMiB) == Lease::granted);
+  CHECK_EQUAL(member.held_bytes(), 5 * kMiB);
+  CHECK(other.try_take(4 * kMiB) == Lease::granted);
+  member.set_outside(6 * kMiB);  // it is there, whether there was room or not
+  CHECK_EQUAL(board->used_bytes(), 12 * kMiB);
+  CHECK(other.try_take(1) == Lease::full);
+  member.set_outside(kMiB);
+  CHECK_EQUAL(member.held_bytes(), 3 * kMiB);
+  CHECK_EQUAL(board->used_bytes(), 7 * kMiB);
+  CHECK(other.try_take(3 * kMiB) == Lease::granted);
+}
+
 TEST(giving_back_more_than_is_held_changes_nothing) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
@@ -248,6 +266,24 @@ TEST(a_younger_waiter_is_woken_when_an_older_one_gives_up) {
     claim.reset();
     thread.join();
     young.give(2 * kMiB);
+  }
+}
+
+TEST(an_iteration_that_becomes_the_oldest_is_woken) {
+  for (const bool renews : {false, true}) {
+    TemporaryPath path;
+    auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
+    board->set_patience(std::chrono::hours(1));
+    Member first(board, "first"), second(board, "second"), outside(board, "outside");
+    first.begin_iteration();
+    second.begin_iteration();
+    // The two wait for each other, because an older iteration than the second's runs.
+    const LeaseClaim claim(outside, 6 * kMiB);
+    std::thread thread([&] { CHECK(second.take(6 * kMiB, kNever) == Lease::granted); });
+    CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+    CHECK_EQUAL(board->used_bytes(), 0U);
+    renews ? first.renew_age() : static_cast<void>(first.begin_iteration());
+    thread.join();
   }
 }
 

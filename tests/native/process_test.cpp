@@ -8,7 +8,6 @@
 
 #include "arena.h"
 #include "board_layout.h"
-#include "board_lock.h"
 #include "host_driver.h"
 #include "sm_lane.h"
 #include "sm_queue.h"
@@ -163,7 +162,7 @@ TEST(a_killed_process_counts_as_gone_even_as_a_zombie) {
   CHECK_EQUAL(board->used_bytes(), 0U);
 }
 
-TEST(a_recycled_pid_is_not_mistaken_for_the_dead_process) {
+TEST(a_slot_belongs_to_its_process_whatever_pid_its_words_name) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
   Shared<Notes> notes;
@@ -174,11 +173,58 @@ TEST(a_recycled_pid_is_not_mistaken_for_the_dead_process) {
     pause();
   });
   CHECK(eventually([&] { return notes->kernels == 1; }));
-  CHECK_EQUAL(board->reap(), 0U);
-  // As if the slot's owner had died and its pid had gone to this living child, which started later.
+  board->layout().slots[0].pid.store(999'999'999);
   board->layout().slots[0].start_time.fetch_sub(1);
+  CHECK_EQUAL(board->reap(), 0U);
+  CHECK_EQUAL(board->used_bytes(), kMiB);
+  child.kill();
   CHECK_EQUAL(board->reap(), 1U);
   CHECK_EQUAL(board->used_bytes(), 0U);
+}
+
+TEST(a_slot_is_free_when_its_process_becomes_another_program) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
+  Shared<Notes> notes;
+  Child child([&] {
+    Member member(Board::open(path), "before");
+    member.try_take(kCapacity);
+    notes->kernels = 1;
+    while (!notes->stop) {
+    }
+    execlp("sleep", "sleep", "60", nullptr);
+  });
+  CHECK(eventually([&] { return notes->kernels == 1; }));
+  CHECK_EQUAL(board->reap(), 0U);
+  notes->stop = true;
+  CHECK(eventually([&] { return board->reap() == 1; }));
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(probe({child.pid(), 0}) == ProcessState::gone);  // of another start time
+  CHECK(::kill(child.pid(), 0) == 0);
+}
+
+TEST(a_child_that_outlives_its_parent_does_not_keep_the_parents_slot) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
+  Shared<Notes> notes;
+  Child parent([&] {
+    Member member(Board::open(path), "parent");
+    member.try_take(kCapacity);
+    if (fork() == 0) {
+      notes->worst = static_cast<std::uint32_t>(getpid());
+      pause();
+    }
+    while (notes->worst == 0) {
+    }
+    notes->kernels = 1;
+    pause();
+  });
+  CHECK(eventually([&] { return notes->kernels == 1; }));
+  CHECK_EQUAL(board->reap(), 0U);
+  parent.kill();
+  CHECK(eventually([&] { return board->reap() == 1; }));
+  CHECK_EQUAL(board->used_bytes(), 0U);
+  ::kill(static_cast<pid_t>(notes->worst.load()), SIGKILL);
 }
 
 TEST(a_waiter_is_served_from_what_a_dead_process_held) {
@@ -205,20 +251,6 @@ TEST(a_waiter_is_served_from_what_a_dead_process_held) {
   CHECK(member.take(kCapacity, in(std::chrono::seconds(20))) == Lease::granted);
   CHECK(lane.acquire(kSms, in(std::chrono::seconds(20))));
   CHECK_EQUAL(killer.wait(), 0);
-}
-
-TEST(the_lock_of_a_dead_holder_is_taken_over) {
-  TemporaryPath path;
-  auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
-  Child child([&] {
-    auto own = Board::open(path);
-    const BoardLock lock(own->layout().lock, path);
-    raise(SIGKILL);
-  });
-  CHECK_EQUAL(child.wait(), -SIGKILL);
-  Member first(board, "first");
-  Member second(board, "second");  // the lock works again, and was not only taken over once
-  CHECK(second.try_take(kCapacity) == Lease::granted);
 }
 
 TEST(a_stopped_holder_of_tokens_does_not_stop_the_device) {

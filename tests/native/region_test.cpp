@@ -28,6 +28,17 @@ constexpr DeviceRegion kWords{"words",
                               [](void* region) { words(region).wakes.fetch_add(1); }};
 const LinkedRegion linked(kWords);
 
+/// The process whose memory the device still has.
+std::atomic<std::int32_t> lingering{0};
+constexpr DeviceRegion kSlow{"slow",
+                             79,
+                             64,
+                             [](void*, std::uint64_t) {},
+                             [](void*, std::uint32_t) {},
+                             [](void*) {},
+                             [](std::uint64_t setting, std::int32_t pid) { return setting == 5 && pid == lingering; }};
+const LinkedRegion linked_slow(kSlow);
+
 }  // namespace
 
 TEST(a_board_has_the_region_that_its_creator_chose) {
@@ -65,11 +76,29 @@ TEST(a_process_that_leaves_or_dies_has_its_words_cleared_and_others_woken) {
   CHECK_EQUAL(words_of(*board).owned[*slot], 0U);
 }
 
+TEST(a_dead_process_keeps_its_leases_while_the_device_still_has_its_memory) {
+  TemporaryPath path;
+  auto board = Board::create(path, {8 * kMiB, &kSlow, 5});
+  Child child([&] {
+    Member member(Board::open(path), "dies");
+    member.try_take(4 * kMiB);
+    raise(SIGKILL);
+  });
+  const pid_t pid = child.pid();
+  child.wait();
+  lingering = pid;
+  CHECK_EQUAL(board->reap(), 0U);
+  CHECK_EQUAL(board->used_bytes(), 4 * kMiB);
+  lingering = 0;
+  CHECK_EQUAL(board->reap(), 1U);
+  CHECK_EQUAL(board->used_bytes(), 0U);
+}
+
 TEST(a_board_whose_region_is_not_linked_is_refused) {
   constexpr DeviceRegion kUnknown{"unknown",   78, 64, [](void*, std::uint64_t) {}, [](void*, std::uint32_t) {},
                                   [](void*) {}};
   TemporaryPath path;
-  Board::open_or_create(path, {kMiB, &kUnknown, 0});
+  CHECK_THROWS(BoardError, "does not know", Board::create(path, {kMiB, &kUnknown, 0}));
   CHECK_THROWS(BoardError, "does not know", Board::open(path));
 }
 

@@ -1,4 +1,4 @@
-// SM tokens: never more than SMs, strictly in the order of requests, no request forgotten.
+// SM tokens: never more than SMs, deadline jobs first, in the order of requests, none forgotten; shares of SM time.
 #include <mutex>
 #include <random>
 #include <thread>
@@ -6,6 +6,7 @@
 
 #include "board_layout.h"
 #include "sm_lane.h"
+#include "sm_pace.h"
 #include "sm_queue.h"
 #include "support.h"
 
@@ -237,6 +238,97 @@ TEST(a_younger_lane_makes_room_when_the_elder_does_not) {
   other.join();
 }
 
+namespace {
+
+constexpr std::uint64_t kHour_ns = 3'600'000'000'000;
+
+/// A thread that asks for tokens and, once it has them, holds them until it is told to end.
+class Asking {
+ public:
+  Asking(const std::shared_ptr<Board>& board, Member& member, std::uint32_t width) {
+    const std::size_t before = queued(*board);
+    thread_ = std::thread([this, &member, width] {
+      SmLane lane(member);
+      CHECK(lane.acquire(width));
+      has_them = true;
+      CHECK(eventually([&] { return ends.load(); }));
+    });
+    CHECK(eventually([&] { return queued(*board) == before + 1; }));
+  }
+  ~Asking() {
+    ends = true;
+    thread_.join();
+  }
+  std::atomic<bool> has_them{false};
+  std::atomic<bool> ends{false};
+
+ private:
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST(a_deadline_job_goes_before_requests_that_came_earlier_and_have_not_begun) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(kMiB, 2));
+  board->set_patience(std::chrono::hours(1));
+  Member best_effort(board, "training"), deadline(board, "server");
+  board->set_deadline_class(deadline.slot(), true);
+  SmLane running(best_effort);
+  CHECK(running.acquire(2));
+  Asking earlier(board, best_effort, 1);
+  Asking first(board, deadline, 2);
+  running.release();
+  CHECK(eventually([&] { return first.has_them.load(); }));
+  CHECK(!earlier.has_them);
+  first.ends = true;
+  CHECK(eventually([&] { return earlier.has_them.load(); }));
+}
+
+TEST(a_turn_ends_at_once_when_a_deadline_job_waits_and_a_deadline_job_keeps_its_own) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(kMiB, 1));
+  board->set_patience(std::chrono::hours(1));
+  Member best_effort(board, "training"), deadline(board, "server");
+  board->set_deadline_class(deadline.slot(), true);
+  SmLane training(best_effort);
+  CHECK(training.acquire(1));
+  std::atomic<bool> served{false};
+  std::thread serving([&] {
+    SmLane lane(deadline);
+    CHECK(lane.acquire(1));
+    served = true;
+    CHECK(eventually([&] { return queued(*board) == 2; }));  // the training waits
+    CHECK(lane.renew(1, 0));                                 // which ends no turn of a deadline job
+  });
+  CHECK(eventually([&] { return queued(*board) == 2; }));
+  CHECK(!training.renew(1, kHour_ns));
+  CHECK(served);
+  serving.join();
+}
+
+TEST(a_job_pauses_until_its_sm_time_is_within_its_share) {
+  constexpr std::uint64_t kMs = 1'000'000;
+  SmPace pace;
+  const double rate = 0.5 * 2;  // half of two SMs
+  CHECK_EQUAL(pace.next_ns(100 * kMs, rate), 100 * kMs);
+  pace.ran(100 * kMs, 110 * kMs, 2, rate);  // 20 ms of one SM, of which 10 were its share meanwhile
+  CHECK_EQUAL(pace.next_ns(110 * kMs, rate), 120 * kMs - SmPace::kAheadNs);
+  CHECK_EQUAL(pace.next_ns(119 * kMs, rate), 119 * kMs);
+  pace.ran(130 * kMs, 140 * kMs, 1, rate);  // a kernel within the share never pauses the job
+  CHECK_EQUAL(pace.next_ns(140 * kMs, rate), 140 * kMs);
+}
+
+TEST(two_streams_of_a_job_share_its_share) {
+  constexpr std::uint64_t kMs = 1'000'000;
+  SmPace pace;
+  const double rate = 0.5 * 2;
+  for (int stream = 0; stream < 2; ++stream) pace.next_ns(100 * kMs, rate);
+  pace.ran(100 * kMs, 110 * kMs, 1, rate);
+  pace.ran(100 * kMs, 110 * kMs, 1, rate);
+  CHECK_EQUAL(pace.next_ns(110 * kMs, rate), 120 * kMs - SmPace::kAheadNs);
+}
+
 TEST(lanes_never_hold_more_tokens_than_sms_and_no_wake_up_is_lost) {
   for (const std::uint32_t sms : {1U, 2U, 5U}) {
     TemporaryPath path;
@@ -247,6 +339,7 @@ TEST(lanes_never_hold_more_tokens_than_sms_and_no_wake_up_is_lost) {
     for (unsigned seed = 0; seed < 5; ++seed) {
       threads.emplace_back([&, seed] {
         Member member(board, "job");
+        board->set_deadline_class(member.slot(), seed % 2 == 0);
         SmLane lane(member);
         std::mt19937 random(seed);
         for (int kernel = 0; kernel < 2000; ++kernel) {

@@ -28,6 +28,8 @@ using namespace neaptide::soft;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr auto kNever = Deadline::max();
+/// Of every board here, unless a test says otherwise.
+constexpr std::size_t kChunkBytes = kSmallChunkBytes;
 
 inline Deadline in(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
 

@@ -150,6 +150,89 @@ def models(draw: st.DrawFn) -> Model:
     return Model(workers, entering, least + draw(st.integers(0, 2)), iterations=1 if len(workers) == 3 else 2)
 
 
+class LaneModel(Model):
+    """The same with lanes: worker n is in lane `lane_of[n]`."""
+
+    def __init__(
+        self,
+        workers: Sequence[Worker],
+        lane_of: Sequence[int],
+        sizes: Sequence[int],
+        entering: Sequence[int],
+        budget: int,
+        iterations: int,
+    ) -> None:
+        super().__init__(workers, entering, budget, iterations)
+        self.lane_of, self.sizes = lane_of, sizes
+
+    def lane_used(self, state: State, lane: int) -> int:
+        members = [each for each in state.order if self.lane_of[each] == lane]
+        return sum(self.held(state, each) - self.workers[each].rest for each in members)
+
+    def unused(self, state: State, lane: int) -> int:
+        return max(self.sizes[lane] - self.lane_used(state, lane), 0)
+
+    def free(self, state: State, own_lane: int | None = None) -> int:
+        """Bytes that are neither held nor another lane's."""
+        others = [lane for lane in range(len(self.sizes)) if lane != own_lane]
+        return self.budget - self.used(state) - sum(self.unused(state, lane) for lane in others)
+
+    def granted(self, state: State, worker: int, more: int, reserved: int) -> bool:
+        lane = self.lane_of[worker]
+        ahead = state.order[: state.order.index(worker)]
+        older = self.claims(state, [each for each in ahead if self.lane_of[each] == lane])
+        numbers = ctypes.c_int64 * len(older)
+        due, returns = numbers(*(each[0] for each in older)), numbers(*(each[1] for each in older))
+        first = (more, 0 if not ahead else reserved)
+        last = (len(older), self.lane_used(state, lane), self.sizes[lane], self.free(state, lane))
+        answer = library().decide_in_lane(*map(ctypes.c_int64, first), due, returns, *map(ctypes.c_int64, last))
+        return int(answer) == GRANTED
+
+    def steps(self, state: State, worker: int, reserved: int, used: int) -> Iterator[State]:
+        op = state.ops[worker] + 1
+        more = 0 if op == len(self.workers[worker].levels) else self.held(state, worker, op) - self.held(state, worker)
+        if more <= 0:
+            yield from super().steps(state, worker, reserved, used)
+        elif self.granted(state, worker, more, reserved):
+            yield replace(state, ops=tuple(op if each == worker else at for each, at in enumerate(state.ops)))
+
+    def may_enter(self, state: State, job: int) -> bool:
+        earlier = sum(self.entering[each] for each in state.asked[: state.asked.index(job)])
+        return decide(self.entering[job], False, earlier, [], 0, self.free(state)) == GRANTED
+
+
+@st.composite
+def lane_models(draw: st.DrawFn, overrun: int = 0) -> LaneModel:
+    levels = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
+    workers = draw(st.lists(st.builds(Worker, st.integers(0, 2), levels), min_size=2, max_size=3))
+    lane_of = [draw(st.integers(0, 1)) for _ in workers]
+    tops = [[max(each.levels) for each, of in zip(workers, lane_of, strict=True) if of == lane] for lane in (0, 1)]
+    sizes = [max(max(top, default=1) - overrun, 1) for top in tops]
+    entering = draw(st.lists(st.integers(1, 3), max_size=1))
+    least = sum(each.rest for each in workers) + sum(entering) + sum(sizes)
+    return LaneModel(workers, lane_of, sizes, entering, least + draw(st.integers(0, 1)), iterations=1)
+
+
+@settings(max_examples=60)
+@given(lane_models())
+def test_every_iteration_that_fits_its_lane_gets_its_bytes_whatever_other_lanes_do(model: LaneModel) -> None:
+    for state in model.reachable():
+        assert model.used(state) <= model.budget
+        assert model.over(state) or next(model.moves(state), None) is not None
+        assert model.free(state) >= 0
+        for lane in range(len(model.sizes)):
+            members = [each for each in state.order if model.lane_of[each] == lane]
+            if members:  # the oldest iteration of a lane is never refused
+                assert next(model.steps(state, members[0], 99, model.used(state)), None) is not None
+
+
+@settings(max_examples=60)
+@given(lane_models(overrun=2))
+def test_an_overrun_of_one_lane_takes_nothing_from_the_others(model: LaneModel) -> None:
+    for state in model.reachable():
+        assert model.free(state) >= 0
+
+
 @settings(max_examples=60)
 @given(models())
 def test_no_interleaving_exceeds_the_budget_or_leaves_a_job_stuck_or_starved(model: Model) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +16,27 @@ from neaptide.capture.timing.device_times import LONGEST_GAP_NS, Aside, KernelRu
 from neaptide.models import build
 
 
+def _rise_of(step: Callable[[], object]) -> int:
+    """How far the most that the device needed in a step was above its last kernel's level."""
+    with torch.soft.log_kernels():
+        step()
+    kernels = sorted(torch.soft.kernel_log(), key=lambda kernel: kernel.launch_ns)
+    return max(kernel.needed_bytes + kernel.scratch_bytes for kernel in kernels) - kernels[-1].needed_bytes
+
+
 @pytest.mark.parametrize(
     "name", ["alexnet", "bert-base", "gnmt", "gpt2", "mobilenet-v2", "resnet18", "rhn", "rnnlm-small", "unet", "vae"]
 )
-def test_a_measured_trace_has_the_bytes_that_the_device_moved(name: str) -> None:
+def test_a_measured_trace_has_the_bytes_that_the_device_needed(name: str) -> None:
     work = build(name, batch=2, scale="tiny", device="soft")
     trace = measure(work.step, device="soft")
     gc.collect()
-    with torch.soft.log_kernels():
-        work.step()
-    level, peak = 0, 0
-    for kernel in sorted(torch.soft.kernel_log(), key=lambda kernel: kernel.launch_ns):
-        level += kernel.taken_bytes - kernel.given_bytes
-        peak = max(peak, level + kernel.scratch_bytes)
-    # Both are counted from the last kernel's level, because the remains of the previous step differ.
+    needed = min(_rise_of(work.step) for _ in range(3))  # what other tests left may be freed during a step
+    # Both are counted from the last kernel's level, because the remains of the previous step differ. The device rounds
+    # each block up to 512 bytes.
     above = trace.peak_bytes - int(trace.held_bytes[-1])
-    assert above == pytest.approx(peak - level, abs=0.001 * trace.peak_bytes)
+    rounding = 512 * len(trace.tensors)
+    assert above == pytest.approx(needed, abs=0.001 * trace.peak_bytes + rounding)
 
 
 def test_a_measured_trace_has_the_devices_times_and_widths() -> None:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 import neaptide
 from neaptide.core.device import find_device
+from neaptide.core.traces.trace import Trace
 from neaptide.models import build
 from neaptide.planning.analysis.bounds import lower_bound
-from neaptide.planning.plan import CannotFitError
+from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import best
 from soft_plans import PROFILED, planner, same, train
 
@@ -215,3 +216,37 @@ def test_a_refusal_names_the_budget_that_was_asked_for() -> None:
 def test_a_model_on_the_host_is_refused() -> None:
     with pytest.raises(ValueError, match="move it to a device"):
         neaptide.fit(perceptron(), "1GiB")
+
+
+def test_where_the_plan_of_best_cannot_be_carried_out_a_plan_of_a_planner_that_it_knows_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def step(model: nn.Module) -> None:
+        model(inputs).mean().backward()
+
+    inputs = rows(2048)
+    plain, run = train(perceptron, step, planner("k"))
+    assert run is not None
+    assert run.measured_peak_bytes is not None
+    budget = int(0.85 * run.measured_peak_bytes)
+    del run
+
+    def refuse(trace: object, budget_bytes: int, device: object) -> Plan:  # noqa: ARG001
+        raise CannotFitError("best", budget_bytes, budget_bytes + 1, 0)
+
+    monkeypatch.setattr(best, "plan", refuse)
+    planned, run = train(perceptron, step, "best", budget=str(budget))  # type: ignore[arg-type]
+    assert same(plain, planned)
+    assert run is not None
+    assert run.plan is not None
+    assert run.plan.planner in (*best.KNOWN, *best.LAST_RESORTS)
+    assert run.measured_peak_bytes is not None
+    assert run.measured_peak_bytes <= budget
+
+
+def test_a_plan_that_reorders_ops_is_refused_with_the_name_of_one_that_does_not() -> None:
+    def reordering(trace: Trace, budget_bytes: int, device: object) -> Plan:  # noqa: ARG001
+        return Plan(planner="swapadvisor", order=tuple(range(len(trace.ops))))
+
+    with pytest.raises(ValueError, match='a program that runs eagerly keeps its order: name "swapadvisor-in-order"'):
+        train(perceptron, lambda model: model(rows(8)).sum().backward(), reordering)  # type: ignore[arg-type]

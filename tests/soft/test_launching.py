@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -130,13 +133,18 @@ def test_streams_run_side_by_side_and_events_order_them() -> None:
 
 def test_a_stream_that_waits_does_not_hold_up_another() -> None:
     waiting, free = torch.soft.Stream(), torch.soft.Stream()
-    with waiting:
-        native.sleep_on_stream(0.2)
-    with free:
-        torch.ones(3, device=SOFT)
-    free.synchronize()
-    assert not waiting.query()
-    waiting.synchronize()
+
+    def is_overtaken(seconds: float) -> bool:
+        with waiting:
+            native.sleep_on_stream(seconds)
+        with free:
+            torch.ones(3, device=SOFT)
+        free.synchronize()
+        overtaken = not waiting.query()
+        waiting.synchronize()
+        return overtaken
+
+    assert any(is_overtaken(seconds) for seconds in (0.2, 2, 20))  # on a busy machine the others take longer
 
 
 def test_events_measure_time_on_the_stream() -> None:
@@ -169,5 +177,27 @@ def test_the_kernel_log_says_when_each_kernel_ran() -> None:
     assert len({record.signature for record in log}) == 1
     for record in log:
         assert record.launch_ns <= record.start_ns <= record.end_ns
-    assert log[1].taken_bytes == 1 << 20
+    assert log[1].held_bytes >= log[1].needed_bytes == log[0].needed_bytes >= 2 << 20
     assert time.monotonic_ns() > log[-1].end_ns
+
+
+def test_a_program_without_an_optimizer_does_not_load_the_compiler_to_know_shapes() -> None:
+    code = (
+        "import sys, torch, neaptide.devices.soft\n"
+        "from torch import nn\n"
+        "net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))\n"
+        "with torch.no_grad():\n"
+        "    for batch in (1, 2, 2, 7):\n"
+        "        images = torch.randn(batch, 3, 8, 8)\n"
+        "        assert torch.equal(net.cpu()(images), net.to('soft')(images.to('soft')).cpu())\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "torch.nn.functional.embedding(torch.tensor([99]).to('soft'), torch.randn(10, 4).to('soft'))\n"
+        "try: torch.soft.synchronize()\n"
+        "except IndexError: print('late')\n"
+        "try: torch.randn(3, 4).to('soft') @ torch.randn(5, 6).to('soft')\n"
+        "except RuntimeError as error: print(error)\n"
+    )
+    environment = {**os.environ, "NEAPTIDE_SOFT_SMS": "1", "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[0] == "late"
+    assert "shapes cannot be multiplied" in run.stdout

@@ -118,19 +118,6 @@ def test_fused_and_foreach_optimizers_equal_the_cpu(fused: bool) -> None:
     assert results[0].equal(results[1])
 
 
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-def test_recurrent_networks_are_near_the_cpu(kind: type[torch.nn.RNNBase]) -> None:
-    gradients = []
-    for device in ("cpu", SOFT):
-        torch.manual_seed(0)
-        network = kind(4, 5, num_layers=2, bidirectional=True).to(device)
-        output, _ = network(torch.randn(3, 2, 4).to(device))
-        output.square().sum().backward()
-        gradients.append([weight.grad.cpu() for weight in network.parameters()])
-    for actual, expected in zip(gradients[1], gradients[0], strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
-
-
 def test_compile_works_with_the_eager_backend() -> None:
     compiled = torch.compile(lambda value: (value + 1).relu(), backend="eager")
     assert compiled(torch.zeros(3, device=SOFT)).tolist() == [1, 1, 1]

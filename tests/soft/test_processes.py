@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from hangs import HANGS_SECONDS
+
 HERE = Path(__file__).parent
 MIB = 1 << 20
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "6"))  # starting a process takes seconds
@@ -167,7 +169,7 @@ def test_a_stopped_process_does_not_hold_up_another(tmp_path: Path) -> None:
         stopped.process.send_signal(signal.SIGSTOP)
         try:
             running.go()
-            timer = threading.Timer(60, running.process.kill)
+            timer = threading.Timer(HANGS_SECONDS, running.process.kill)
             timer.start()
             assert "digest" in running.answer()
             timer.cancel()

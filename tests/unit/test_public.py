@@ -73,7 +73,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "names", ["", "policy plan simulate run_jobs find_device parse_bytes load_trace save_trace Job attach"]
 )
-def test_what_needs_no_torch_loads_none(names: str) -> None:
+def test_names_that_need_no_torch_load_none(names: str) -> None:
     code = (
         "import neaptide, sys\n"
         + "".join(f"neaptide.{name}\n" for name in names.split())
@@ -85,7 +85,7 @@ def test_what_needs_no_torch_loads_none(names: str) -> None:
 
 def test_the_package_is_marked_as_typed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["neaptide"]
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["*"]
     assert (Path(neaptide.__file__).parent / "py.typed").is_file()
 
 

@@ -10,12 +10,16 @@
   iteration makes in this way (a teacher's) is part of the training iteration.
 - Before any optimizer has stepped, every call begins an iteration. A call without gradients (serving) also ends it.
 - A program that calls no module has one iteration from step to step.
+- Each thread has iterations of its own, closed by the optimizers that step in it. In a thread where none steps, a call
+  with gradients takes part in what the threads do in which some step.
 
 Only outermost calls cost time: a nested call costs one test.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -34,7 +38,7 @@ _Call = tuple[int, bool, bool]  # the module's identity, gradients on, training 
 
 
 class Listener(Protocol):
-    """Receives the boundaries, on the program's own thread, between its launches."""
+    """Receives the boundaries, on the program's own threads, between their launches."""
 
     def begin(self, serving: bool, trained: bool) -> None:
         """An iteration begins; `serving`: it is one call without gradients; `trained`: an optimizer has stepped."""
@@ -49,37 +53,54 @@ class Listener(Protocol):
         """Another optimizer closes the iterations from now on, the one that is about to end included."""
 
 
+class _Thread(threading.local):
+    """What one thread of the program does, and what was learnt of it."""
+
+    inside = False  # an outermost call is running
+
+    def __init__(self) -> None:
+        self.open = False  # an iteration is open
+        self.serving = False  # the open iteration is a single call
+        self.calls = 0  # outermost calls in the open iteration
+        self.usual_calls = 1
+        self.closing: int | None = None  # the optimizer that closes iterations
+        self.steps: dict[int, int] = {}  # of each optimizer since an iteration was last closed
+        self.most_steps: dict[int, int] = {}
+        self.calls_seen: set[_Call] = set()
+        self.calls_of_all: set[_Call] | None = None
+        self.to_learn = _LEARNING
+
+
 class Boundaries:
     """Watches the modules and optimizers of this process from `install` to `remove`.
 
     Only modules and optimizers on `device_type` count; without one, those on the device of the first that is used.
+    `elsewhere` is told of the others: the type of their device, and whether it was an optimizer.
     """
 
-    def __init__(self, listener: Listener, device_type: str | None = None) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        device_type: str | None = None,
+        elsewhere: Callable[[str, bool], None] | None = None,
+    ) -> None:
         self.device: torch.device | None = None
         """The device of the first module or optimizer that counted."""
         self._listener = listener
         self._device_type = device_type
-        self._inside = False  # an outermost call is running
-        self._open = False  # an iteration is open
-        self._serving = False  # the open iteration is a single call
-        self._calls = 0  # outermost calls in the open iteration
-        self._usual_calls = 1
-        self._closing: int | None = None  # the optimizer that closes iterations
-        self._steps: dict[int, int] = {}  # of each optimizer since an iteration was last closed
-        self._most_steps: dict[int, int] = {}
-        self._calls_seen: set[_Call] = set()
-        self._calls_of_all: set[_Call] | None = None
-        self._to_learn = _LEARNING
+        self._elsewhere = elsewhere
+        self._thread = _Thread()
+        self._stepped: set[int] = set()  # optimizers, in any thread
         self._original: Any = None  # the call of a module, while it is replaced
 
     def install(self) -> None:
         """Begin to watch."""
         # A global forward hook would cost every module of the process microseconds per call.
         original = self._original = nn.Module.__call__
+        thread = self._thread
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._inside:
+            if thread.inside:
                 return original(module, *args, **kwargs)
             return self._call_outermost(original, module, args, kwargs)
 
@@ -93,9 +114,13 @@ class Boundaries:
             nn.Module.__call__ = self._original  # type: ignore[method-assign]
             self._original = None
 
-    def _counts(self, parameter: torch.Tensor | None) -> bool:
+    def _counts(self, parameter: torch.Tensor | None, *, steps: bool = False) -> bool:
         """Whether a module or optimizer with this first parameter is on the watched device."""
-        if parameter is None or parameter.device.type != (self._device_type or parameter.device.type):
+        if parameter is None:
+            return False
+        if parameter.device.type != (self._device_type or parameter.device.type):
+            if self._elsewhere is not None:
+                self._elsewhere(parameter.device.type, steps)
             return False
         if self.device is None:
             self.device, self._device_type = parameter.device, parameter.device.type
@@ -109,30 +134,35 @@ class Boundaries:
         if in_backward or not self._counts(next(module.parameters(), None)):
             return original(module, *args, **kwargs)
         self._enter(module)
-        self._inside = True
+        thread = self._thread
+        thread.inside = True
         try:
             return original(module, *args, **kwargs)
         finally:
-            self._inside = False
+            thread.inside = False
             self._leave()
 
     def _enter(self, module: nn.Module) -> None:
-        gradients = torch.is_grad_enabled()
+        thread, gradients = self._thread, torch.is_grad_enabled()
         call = (id(module), gradients, module.training)
-        if self._to_learn:
-            self._calls_seen.add(call)
-        if self._closing is None:
+        if thread.to_learn:
+            thread.calls_seen.add(call)
+        if not self._stepped:
             self._end()  # no optimizer has closed it
             self._begin(serving=not gradients)
-        elif not self._open:
-            expected = self._calls_of_all is not None and call in self._calls_of_all
+        elif thread.closing is None and not gradients:
+            self._end()
+            self._begin(serving=True)
+        elif not thread.open:
+            expected = thread.calls_of_all is not None and call in thread.calls_of_all
             self._begin(serving=not gradients and not module.training and not expected)
-        self._calls += 1
+        thread.calls += 1
 
     def _leave(self) -> None:
-        if self._serving:
+        thread = self._thread
+        if thread.serving:
             self._end()
-        elif self._open and self._calls == self._usual_calls:
+        elif thread.open and thread.calls == thread.usual_calls:
             self._listener.end_forward()
 
     # --- optimizers
@@ -141,31 +171,35 @@ class Boundaries:
         pass
 
     def leave_optimizer(self, optimizer: Optimizer) -> None:
-        if not self._counts(next(iter(optimizer.param_groups[0]["params"]), None)):
+        if not self._counts(next(iter(optimizer.param_groups[0]["params"]), None), steps=True):
             return
-        name = id(optimizer)
-        steps = self._steps[name] = self._steps.get(name, 0) + 1
-        if name not in self._most_steps or steps > 2 * self._most_steps[name] + _PATIENCE:
-            self._most_steps[name] = steps
-            self._closing = name
-            self._calls_seen.clear()
-            self._calls_of_all, self._to_learn = None, _LEARNING
+        thread, name = self._thread, id(optimizer)
+        steps = thread.steps[name] = thread.steps.get(name, 0) + 1
+        changed = name not in thread.most_steps or steps > 2 * thread.most_steps[name] + _PATIENCE
+        if changed:
+            thread.most_steps[name] = steps
+            thread.closing = name
+            thread.calls_seen.clear()
+            thread.calls_of_all, thread.to_learn = None, _LEARNING
+        elif name == thread.closing and thread.to_learn:
+            seen = thread.calls_seen
+            thread.calls_of_all = set(seen) if thread.calls_of_all is None else thread.calls_of_all & seen
+            thread.calls_seen.clear()
+            thread.to_learn -= 1
+        if changed and (name not in self._stepped or steps > 1):  # in another thread it may be known
+            self._stepped.add(name)
             self._listener.change()
-        elif name == self._closing and self._to_learn:
-            seen = self._calls_seen
-            self._calls_of_all = set(seen) if self._calls_of_all is None else self._calls_of_all & seen
-            self._calls_seen.clear()
-            self._to_learn -= 1
-        if name == self._closing:
+        if name == thread.closing:
             self._close()
 
     def _close(self) -> None:
-        for name, steps in self._steps.items():
-            self._most_steps[name] = max(steps, self._most_steps[name])
-        self._steps.clear()
-        called = self._calls > 0
+        thread = self._thread
+        for name, steps in thread.steps.items():
+            thread.most_steps[name] = max(steps, thread.most_steps[name])
+        thread.steps.clear()
+        called = thread.calls > 0
         if called:
-            self._usual_calls = self._calls
+            thread.usual_calls = thread.calls
         self._end()
         if not called:  # the program calls no module: its next iteration begins here
             self._begin(serving=False)
@@ -173,11 +207,13 @@ class Boundaries:
     # --- both
 
     def _begin(self, serving: bool) -> None:
-        self._open, self._serving, self._calls = True, serving, 0
-        self._listener.begin(serving, self._closing is not None)
+        thread = self._thread
+        thread.open, thread.serving, thread.calls = True, serving, 0
+        self._listener.begin(serving, bool(self._stepped))
 
     def _end(self) -> None:
-        if self._open:
-            self._open = self._serving = False
-            self._calls = 0
+        thread = self._thread
+        if thread.open:
+            thread.open = thread.serving = False
+            thread.calls = 0
             self._listener.end()

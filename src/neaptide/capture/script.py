@@ -18,6 +18,7 @@ from neaptide.capture.recording.cutting import Where
 from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import CaptureError, Session
 from neaptide.core.traces.trace import Trace
+from neaptide.devices.local import local_device
 
 # A script without an optimizer step counts as a serving script after this many calls of its model.
 _SERVING_CALLS = 100
@@ -136,10 +137,11 @@ def profile_script(
     """
     driver = _Driver(on_progress)
     error = _run(path, arguments, driver)
+    local = local_device(driver.device)
     where = Where(
         name=path.stem,
-        device=str(driver.device),
-        sms=torch.get_num_threads(),
+        device=str(driver.device) if local is None else local.spec_name,
+        sms=torch.get_num_threads() if local is None else local.sms,
         batch=0,
         estimated=False,
         asynchronous=driver.device.type != "cpu",

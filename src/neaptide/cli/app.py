@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from neaptide import __version__
 from neaptide.cli.target import end_options_at_program, end_options_at_script
+from neaptide.core.text import complain
 
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -68,17 +69,19 @@ each column is.
 app.command(
     "neaptide.cli.commands.reproduce:reproduce",
     help="Run a paper's experiment without its hardware and print our figures beside the published ones.",
-    usage="Usage: neaptide reproduce [OPTIONS] PAPER",
+    usage="Usage: neaptide reproduce [OPTIONS] PAPER|all",
     help_epilogue="""\
 Networks are estimated for the paper's device, which need not be here; the
 estimates are kept, so that the first run takes longest. docs/papers.md says what
 each experiment shows.
 
 Sharing: zico, salus, herald, wavelet. One job in less memory: superneurons,
-checkmate, capuchin, gist.
+checkmate, capuchin, gist, echo. `all` runs every paper and writes one page: each
+claim, the published figure and how we know it, ours, and whether the claim holds.
 
   neaptide reproduce zico --figure figures
   neaptide reproduce salus --json
+  neaptide reproduce all --page claims.html
 """,
 )
 app.command(
@@ -131,6 +134,24 @@ app.command(
     usage="Usage: neaptide status [--json]",
 )
 app.command(
+    "neaptide.cli.commands.doctor:doctor",
+    help="Check what this machine has for sharing a device, and say what to do about what is missing.",
+    usage="Usage: neaptide doctor [--json]",
+)
+app.command(
+    "neaptide.cli.commands.verify:verify",
+    help="Run jobs on the device here, and judge whether it keeps what neaptide promises.",
+    usage="Usage: neaptide verify [OPTIONS]",
+    help_epilogue="""\
+Two networks of the zoo train alone and together, for about five minutes; --quick
+takes about two. The page says of each promise whether it is kept, with figures;
+exit code 1 when one is not. NEAPTIDE_DEVICE chooses the device.
+
+  neaptide verify
+  NEAPTIDE_DEVICE=cuda neaptide verify -o my-gpu.json
+""",
+)
+app.command(
     "neaptide.cli.commands.budget:budget",
     help="Show or change the budget of all jobs together while they run.",
     usage="Usage: neaptide budget [AMOUNT]",
@@ -153,18 +174,21 @@ def main(tokens: Sequence[str] | None = None) -> int:
         elif words[:1] == ["run"]:
             words[1:] = end_options_at_program(words[1:], app["run"].assemble_argument_collection())
         code: int | None = app(words, exit_on_error=False, print_error=False)
-        sys.stdout.flush()  # raises BrokenPipeError here if the reader is gone
+        if sys.stdout is not None:
+            sys.stdout.flush()  # raises BrokenPipeError here if the reader is gone
         return code or 0
     except BrokenPipeError:  # as `neaptide profile ... | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from neaptide.cli.console import discard_output
+
+        discard_output()
         return 141  # what a shell reports of a program that wrote into a closed pipe
     except KeyboardInterrupt:
-        print("neaptide: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
     except (CycloptsError, ValueError, OSError) as error:
         if sys.flags.dev_mode:  # PYTHONDEVMODE=1: show developers the traceback
             raise
-        print(f"neaptide: {_one_line(error)}", file=sys.stderr)
+        complain(_one_line(error))
         return USER_ERROR
 
 

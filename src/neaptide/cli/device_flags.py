@@ -7,7 +7,16 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from cyclopts import Parameter
 
-from neaptide.devices.interface import DeviceSettings
+from neaptide.devices import default_kind, find_kind
+from neaptide.devices.interface import DeviceKind, DeviceSettings
+
+
+def kind_with_flags() -> DeviceKind:
+    """The kind whose settings are flags: the chosen one; if there is none, `--help` shows another one's."""
+    try:
+        return default_kind()
+    except ValueError:  # the command says so when it runs
+        return find_kind("soft")
 
 
 def flags_of(settings_type: type[DeviceSettings]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from cyclopts import ArgumentCollection
 
@@ -37,8 +37,7 @@ def kind_of(target: str) -> Target:
 
 def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
     """Put `--` after the target if it is a script, so that all words after it belong to the script."""
-    with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
-    at = _first_plain(tokens, with_value)
+    at = _first_plain(tokens, _with_value(known))
     if at is None or not _is_script(tokens[at]):
         return list(tokens)
     return [*tokens[: at + 1], "--", *tokens[at + 1 :]]
@@ -46,11 +45,16 @@ def end_options_at_script(tokens: Sequence[str], known: ArgumentCollection) -> l
 
 def end_options_at_program(tokens: Sequence[str], known: ArgumentCollection) -> list[str]:
     """Put `--` before the first word that is neither an option nor a file of jobs; the rest belongs to the program."""
-    with_value = {name for argument in known for name in argument.names if argument.token_count()[0]}
-    at = _first_plain(tokens, with_value)
+    at = _first_plain(tokens, _with_value(known))
     if at is None or tokens[at].endswith(".toml"):
         return list(tokens)
     return [*tokens[:at], "--", *tokens[at:]]
+
+
+def _with_value(known: ArgumentCollection) -> set[str]:
+    """The options that take the next word; one that is true or false takes none."""
+    takers = (argument for argument in known if bool not in (argument.hint, *get_args(argument.hint)))
+    return {name for argument in takers for name in argument.names if argument.token_count()[0]}
 
 
 def _first_plain(tokens: Sequence[str], with_value: Iterable[str]) -> int | None:

@@ -4,7 +4,7 @@ Everything above imports this package, `devices.interface`, `devices.board` and 
 only `devices.local` needs torch. docs/writing-a-device.md says what the author of a device imports.
 
 NEAPTIDE_DEVICE names the device to use: a kind and an index such as `soft:0`, or the path of a `kind.py` of one's own,
-which sets `KIND` to a DeviceKind.
+which sets `KIND` to a DeviceKind. `default_device` decides what is used without it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from types import ModuleType
 from neaptide.core.control.need import Need
 from neaptide.core.registry import Registry
 from neaptide.devices.board import Board, Region
+from neaptide.devices.gpu_presence import torch_finds_gpu
 from neaptide.devices.interface import (
+    BoardFullError,
     DeviceAgent,
     DeviceKind,
     DeviceName,
     DeviceSettings,
+    GpuPresentError,
     IterationFacts,
     KernelLog,
     KernelRecord,
@@ -34,13 +37,14 @@ from neaptide.devices.interface import (
 )
 
 __all__ = [
-    "DEFAULT_DEVICE",
     "KINDS",
     "Board",
+    "BoardFullError",
     "DeviceAgent",
     "DeviceKind",
     "DeviceName",
     "DeviceSettings",
+    "GpuPresentError",
     "IterationFacts",
     "KernelLog",
     "KernelRecord",
@@ -49,6 +53,7 @@ __all__ = [
     "Need",
     "Region",
     "chosen_device",
+    "default_device",
     "default_kind",
     "find_kind",
     "parse_device",
@@ -56,14 +61,13 @@ __all__ = [
 ]
 
 _HERE = Path(__file__).parent
-DEFAULT_DEVICE = DeviceName("soft")
 
 
 def _builtin(name: str) -> DeviceKind:
     return _load(_HERE / name / "kind.py", f"{__name__}.{name}.kind")
 
 
-KINDS: Registry[DeviceKind] = Registry("device", {name: partial(_builtin, name) for name in ("soft", "fake")})
+KINDS: Registry[DeviceKind] = Registry("device", {name: partial(_builtin, name) for name in ("soft", "fake", "cuda")})
 
 
 def find_kind(name_or_path: str) -> DeviceKind:
@@ -73,10 +77,20 @@ def find_kind(name_or_path: str) -> DeviceKind:
     return KINDS.make(name_or_path)
 
 
+def default_device() -> DeviceName:
+    """The device to use when the user names none. Changes nothing.
+
+    GpuPresentError where torch finds a GPU: programs would use it, and nothing would be shared.
+    """
+    if torch_finds_gpu():
+        raise GpuPresentError
+    return DeviceName("soft")
+
+
 def chosen_device() -> DeviceName:
     """The device that NEAPTIDE_DEVICE names, or the default one. Changes nothing."""
     named = os.environ.get("NEAPTIDE_DEVICE")
-    return parse_device(named) if named else DEFAULT_DEVICE
+    return parse_device(named) if named else default_device()
 
 
 def default_kind() -> DeviceKind:

@@ -7,7 +7,7 @@ the kind; it loads no torch. The agent lives inside a job's process, over the co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -73,6 +73,7 @@ class MemoryFigures:
     held_bytes: int  # leased
     held_peak_bytes: int
     spare_peak_bytes: int  # most free bytes inside leased chunks at a moment when a new chunk had to be leased
+    outside_bytes: int = 0  # of the needed and held ones: those that are not in tensors, such as a GPU's context
 
 
 class KernelRecord(NamedTuple):
@@ -83,8 +84,8 @@ class KernelRecord(NamedTuple):
     launch_ns: int
     start_ns: int
     end_ns: int
-    taken_bytes: int  # allocated since the launch before this one
-    given_bytes: int  # freed since then
+    needed_bytes: int  # in live blocks when it was launched, its own included
+    held_bytes: int  # leased at that moment
     scratch_bytes: int
     stream: int
     width: int  # SMs
@@ -104,7 +105,10 @@ class LocalDevice(Protocol):
     """A device of this process, whether or not the process is a job. `devices.local` finds it."""
 
     spec_name: str  # of the device in `core.device`'s catalogue
-    sms: int
+
+    @property
+    def sms(self) -> int:
+        """How many SMs it has."""
 
     def launched(self) -> int:
         """How many kernels this process has launched. Changes nothing."""
@@ -151,8 +155,14 @@ class DeviceAgent(LocalDevice, Protocol):
         and must then be undone.
         """
 
+    def daemon_is_silent(self, since_ns: int) -> bool:
+        """Whether nothing was heard of the daemon for seconds: on the board, or since this time on the steady clock.
+
+        Permits, gates and evictions heed that by themselves. Changes nothing.
+        """
+
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
-        """Send reports to this socket. The other side knows of so many ended iterations."""
+        """Send reports to this socket, and own the descriptor. The other side knows of so many ended iterations."""
 
     def disconnect_reports(self) -> None:
         """Send no more reports."""
@@ -163,12 +173,16 @@ class DeviceAgent(LocalDevice, Protocol):
     def send(self, frame: bytes, *, after_device: bool = False) -> bool:
         """Send a frame now, or when the device has done what was launched; False when nobody is connected.
 
-        A frame of at most 16 KiB never waits: if the socket has no room for it, the connection ends. A larger frame
-        waits until the other side has read enough.
+        Never waits: what the socket has no room for is sent when it has. If the other side does not read for so long
+        that a mebibyte of frames of at most 16 KiB waits, the connection ends.
         """
 
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
-        """Send a frame when the device has passed the iteration; its last eight bytes become the duration in ns."""
+        """Send a frame when the device has passed the iteration; its last eight bytes become the duration in ns.
+
+        If the frame of an earlier iteration still waits for room in the socket, this one stands for both, with the sum
+        of their durations.
+        """
 
     def memory(self) -> MemoryFigures:
         """What the process needs and holds. Changes nothing."""
@@ -183,26 +197,66 @@ class DeviceAgent(LocalDevice, Protocol):
         """In a forked child: close the handles that the child shares with its parent, and send nothing."""
 
 
+class BoardFullError(RuntimeError):
+    """All slots of the board are taken; one becomes free when a process leaves."""
+
+
+class GpuPresentError(ValueError):
+    """There is a GPU, and the user did not say whether to share it or the software GPU."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is a GPU here, and neaptide has been tried on no GPU yet; "
+            "to share it, set NEAPTIDE_DEVICE=cuda; to share the software GPU instead of it, set NEAPTIDE_DEVICE=soft"
+        )
+
+
 class DeviceKind(Protocol):
     """One kind of device, without torch. A machine may have several devices of a kind, numbered from 0."""
 
     name: str
-    chunk_bytes: int  # memory is leased in units of this
     supplies: frozenset[Need]  # what policies may need here
     settings_type: type[DeviceSettings]  # what jobs find of the device
     board_settings_type: type[DeviceSettings]  # what a new board has
 
+    def chunk_bytes(self, index: int = 0) -> int:
+        """Memory is leased in units of this: what a new board has. Changes nothing."""
+
+    def description(self, index: int = 0) -> str:
+        """The device and its hardware in a few words, for reports. Changes nothing."""
+
     def default_budget_bytes(self, index: int = 0) -> int:
         """What all jobs together may hold unless the user says otherwise. Changes nothing."""
+
+    def used_bytes(self, index: int = 0) -> int | None:
+        """Bytes of the device in use, by its own count; None where nobody but the board counts. Changes nothing."""
+
+    def most_bytes(self, board: Board) -> int | None:
+        """Most bytes that the board's jobs can have beside processes that are not on it; None: as many as there are.
+
+        Changes nothing. The daemon asks once a second.
+        """
 
     def environment(self, settings: Any, board: Path) -> dict[str, str]:
         """The variables with which a job is started, so that `attach` finds this board. Changes nothing."""
 
     def create_board(self, path: Path, budget_bytes: int, settings: Any) -> Board:
-        """Open the board at this path, or make it. `settings` is a `board_settings_type`."""
+        """Make the board; there is no file at this path. `settings` is a `board_settings_type`."""
+
+    def prepare(self, first_use: Callable[[], None] | None = None) -> str:
+        """Make the device ready for the program of this process, which has imported torch; torch's name of the device.
+
+        `first_use` is called once, on the program's thread, when the program first uses the device and before it has
+        done anything there. It calls `attach`. What it raises, the program sees. Without it, the device then starts on
+        a board of this process's own. A device that has no such moment calls it at once.
+        """
+
+    def unprepare(self) -> None:
+        """Undo `prepare`, in a process that goes on after the program."""
 
     def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:
-        """Join the board from inside a job, and start the device there. Environment variables may name another board.
+        """Join the board from inside a job, and start the device there with its launches held.
 
-        ValueError when this process uses the device already, on a board of its own.
+        Environment variables may name another board. BoardFullError when there is no free slot; ValueError when this
+        process uses the device already, on a board of its own.
         """

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 import torch
 
-from neaptide.devices.interface import LocalDevice
+from neaptide.core.text import complain
+from neaptide.devices import default_kind
+from neaptide.devices.interface import GpuPresentError, LocalDevice
 
 
 def local_device(device: torch.device) -> LocalDevice | None:
@@ -22,3 +27,18 @@ def pick_device() -> torch.device:
     import neaptide.devices.soft  # noqa: F401 - makes the device
 
     return torch.device("soft")
+
+
+@contextmanager
+def found_by_programs() -> Iterator[None]:
+    """Inside, a program of this process finds the device as it does under `neaptide run`, on a board of its own."""
+    with ExitStack() as stack:
+        try:
+            kind = default_kind()
+            kind.prepare()
+            stack.callback(kind.unprepare)
+        except GpuPresentError:
+            pass  # the program finds the GPU
+        except (ValueError, RuntimeError) as error:  # it cannot be built here
+            complain(f"the program does not find the device: {error}")
+        yield

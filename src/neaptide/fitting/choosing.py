@@ -16,6 +16,7 @@ from neaptide.planning.executor.compile.prediction import predict
 from neaptide.planning.executor.compile.program import Program
 from neaptide.planning.executor.compile.recording import Recording
 from neaptide.planning.plan import CannotFitError, Planner
+from neaptide.planning.planners import best
 from neaptide.planning.planners.files import find_planner
 
 _ROUNDS = 6
@@ -48,11 +49,38 @@ def choose(
     device: DeviceSpec,
     allocated_bytes: int,
 ) -> Chosen:
-    """Plan, and plan again without the tensors that the executor refuses, until the program fits the budget.
+    """The program of a planner's plan within the budget; CannotFitError or ValueError if there is none.
 
-    CannotFitError or ValueError if no program does. `allocated_bytes` are the bytes that the device holds when the
-    iteration begins.
+    `allocated_bytes` are the bytes that the device holds when the iteration begins. The moments of an eager program are
+    coarser than ops, so it can happen that the plan of `best` cannot be carried out within the budget and another
+    planner's can: then the fastest of those is taken.
     """
+    names = [planner, *best.KNOWN, *best.LAST_RESORTS] if planner == "best" else [planner]
+    errors: list[ValueError] = []
+    found: list[Chosen] = []
+    for name in names:
+        try:
+            found.append(_choose(trace, recording, budget_bytes, name, device, allocated_bytes))
+        except ValueError as error:
+            errors.append(error)
+            if isinstance(error, CannotFitError) and error.bound_bytes > budget_bytes:
+                break  # no planner's plan can fit
+        if found and name == planner:
+            break
+    if not found:
+        raise errors[0]
+    return min(found, key=lambda each: each.seconds)
+
+
+def _choose(
+    trace: Trace,
+    recording: Recording,
+    budget_bytes: int,
+    planner: str | Planner,
+    device: DeviceSpec,
+    allocated_bytes: int,
+) -> Chosen:
+    """Plan, and plan again without the tensors that the executor refuses, until the program fits the budget."""
     at_start = int(trace.tensors.bytes[trace.tensors.born == -1].sum())
     elsewhere = max(0, allocated_bytes - at_start)
     plan_it = find_planner(planner) if isinstance(planner, str) else planner
@@ -71,6 +99,11 @@ def choose(
             if tried:
                 break
             raise error.beside(elsewhere) from None
+        if plan.order:
+            raise ValueError(
+                f"{plan.planner} reorders ops, and a program that runs eagerly keeps its order: name "
+                f'"{plan.planner}-in-order" instead'
+            )
         for waits in (False, True):
             program = compile_plan(trace, plan, recording, device, waits)
             chosen = Chosen(trace, program, predict(trace, program.plan, device), elsewhere, dict(refused))

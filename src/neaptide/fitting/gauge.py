@@ -23,9 +23,12 @@ class Gauge:
         """Bytes in live blocks now."""
         return int(self._module.memory_allocated())
 
-    def mark(self, measured: bool) -> int:
-        """End an iteration, which counts if `measured`, and begin the next. Returns the peak since the last mark."""
-        peak = int(self._module.max_memory_allocated())
+    def mark(self, measured: bool, seen_bytes: int = 0) -> int:
+        """End an iteration, which counts if `measured`, and begin the next. Returns the peak since the last mark.
+
+        `seen_bytes` is a peak that somebody read before they reset the device's counter.
+        """
+        peak = max(int(self._module.max_memory_allocated()), seen_bytes)
         if measured:
             self.peak_bytes = max(self.peak_bytes or 0, peak)
         self._module.reset_peak_memory_stats()

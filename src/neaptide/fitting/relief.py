@@ -20,20 +20,10 @@ from neaptide.capture.timing.device_times import Aside
 from neaptide.planning.executor.compile.recording import View
 from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.record import Record
+from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_moved
 from neaptide.planning.plan import Gap, Return
 
 _AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)
-
-
-def is_only_saved(address: int) -> bool:
-    """Whether only one record holds a storage; Python's own reference to it is the second count."""
-    return bool(torch._C._storage_Use_Count(address) <= 2)
-
-
-def may_be_moved(tensor: Tensor, device_type: str) -> bool:
-    """Whether a saved tensor is plain memory on the device."""
-    strided = tensor.layout == torch.strided and tensor.device.type == device_type
-    return strided and not tensor.is_conj() and not tensor.is_neg()
 
 
 class Relief:

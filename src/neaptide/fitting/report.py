@@ -9,6 +9,7 @@ from neaptide.planning.plan import Return
 
 if TYPE_CHECKING:
     from neaptide.fitting.run import Run
+    from neaptide.planning.executor.run.tensor_cache import TensorCache
 
 _DONE = {Return.SWAP: "swapped", Return.RECOMPUTE: "computed again", Return.DECODE: "compressed"}
 _MOST_LINES = 12
@@ -17,6 +18,8 @@ _MOST_LINES = 12
 def described(run: Run) -> str:
     """The run's figures, its largest planned tensors, and the tensors that must stay."""
     chosen = run.chosen
+    if run.cache is not None:
+        return _described_cache(run, run.cache)
     if chosen is None:
         return f"budget {format_bytes(run.budget_bytes)}; still profiling, so there is no plan yet"
     summary, tensors = chosen.summary, chosen.trace.tensors
@@ -50,6 +53,17 @@ def described(run: Run) -> str:
     if run.replans:
         lines.append(f"planned again {run.replans} times, because an iteration differed")
     return "\n".join(lines)
+
+
+def _described_cache(run: Run, cache: TensorCache) -> str:
+    peak, seconds = run.measured_peak_bytes, run.measured_seconds
+    sent, fetched = format_bytes(cache.copier.sent_bytes), format_bytes(cache.copier.fetched_bytes)
+    return (
+        f"budget    {format_bytes(run.budget_bytes)}, tensor cache\n"
+        f"peak      {'not yet' if peak is None else format_bytes(peak)} measured\n"
+        f"iteration {'not yet' if seconds is None else format_seconds(seconds)} measured\n"
+        f"traffic   {sent} to the host and {fetched} back, {cache.evictions} evictions"
+    )
 
 
 def _name(run: Run, tensor: int) -> str:

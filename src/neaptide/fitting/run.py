@@ -16,7 +16,7 @@ from neaptide.capture.recording.hooks import watching
 from neaptide.capture.session import Session
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
-from neaptide.core.units import parse_bytes
+from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.fitting.choosing import Chosen, choose
 from neaptide.fitting.gauge import Gauge
 from neaptide.fitting.link import spec_of
@@ -24,8 +24,10 @@ from neaptide.fitting.relief import Relief, Relieved
 from neaptide.fitting.report import described
 from neaptide.fitting.tape import Tape, persistent_tensors
 from neaptide.planning.executor.run.runner import Runner
+from neaptide.planning.executor.run.tensor_cache import TensorCache
 from neaptide.planning.plan import Plan, Planner
 
+TENSOR_CACHE = "tensor-cache"
 # Evaluations that may interrupt profiling; it goes on through later ones.
 _RESTARTS = 3
 
@@ -43,6 +45,8 @@ def fit(
     The first iterations are profiled; meanwhile the tensors that autograd saves wait in host memory. Then a planner
     makes a plan, and later iterations keep to it. capture/boundaries says where an iteration begins. Without `device`,
     the link between the device and the host is measured.
+
+    With `planner="tensor-cache"` nothing is profiled or planned: saved tensors stay on the device while there is room.
     """
     return Run(model, parse_bytes(budget) if isinstance(budget, str) else budget, planner, device, timed)
 
@@ -71,6 +75,7 @@ class Run:
         self._relieved: Relieved | None = None  # while iterations are timed
         self._runner: Runner | None = None  # while a plan is carried out
         self._begun = 0  # iterations since profiling started
+        self.cache: TensorCache | None = None  # only for `tensor-cache`
         self._outdated = False  # the profiled iterations were parts of one
         self._restarts = 0
         self._stack = ExitStack()  # for the whole run
@@ -84,7 +89,12 @@ class Run:
         boundaries = Boundaries(self, self.device.type)
         boundaries.install()
         self._stack.callback(boundaries.remove)
-        self._start_profiling()
+        if self._planner == TENSOR_CACHE:
+            persistent = persistent_tensors(self.model).values()
+            self.cache = self._phase.enter_context(TensorCache(self.device, self.budget_bytes, persistent))
+            self._gauge.mark(measured=False)
+        else:
+            self._start_profiling()
         return self
 
     def __exit__(
@@ -92,6 +102,8 @@ class Run:
     ) -> None:
         if self._session is not None:
             self._session.close()
+        elif self.cache is not None and kind is None:
+            self._gauge.mark(measured=not self.cache.learning, seen_bytes=self.cache.begin())
         elif kind is None:
             self._gauge.mark(measured=self._runner is not None)
         self._phase.close()
@@ -136,6 +148,10 @@ class Run:
     # Iterations
 
     def begin(self, serving: bool, trained: bool) -> None:
+        if self.cache is not None:
+            if not serving and (trained or self.cache.asked):
+                self._begin_cached(self.cache)
+            return
         if self._outdated:
             self._start_profiling()
         if self._session is not None:
@@ -151,6 +167,19 @@ class Run:
 
     def change(self) -> None:
         self._outdated = self._session is not None and self._begun > 1
+
+    def _begin_cached(self, cache: TensorCache) -> None:
+        learning = cache.learning
+        peak = self._gauge.mark(measured=not learning, seen_bytes=cache.begin())
+        if not learning:
+            return
+        # Everything left as soon as it could, so no budget below this peak can be kept.
+        self.profiled_peak_bytes = max(peak, self.profiled_peak_bytes or 0)
+        if peak > self.budget_bytes:
+            raise ValueError(
+                f"with every saved tensor in host memory an iteration still needs {format_bytes(peak)}, more than "
+                f"the budget of {format_bytes(self.budget_bytes)}: raise the budget"
+            )
 
     def _start_profiling(self) -> None:
         self._phase.close()

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.session import Captured
-from neaptide.fitting.relief import Relief, is_only_saved, may_be_moved
+from neaptide.fitting.relief import Relief
 from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
 from neaptide.planning.executor.run.record import Record
+from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_moved
 
 
 @dataclass(slots=True)

@@ -6,13 +6,14 @@ their own, so the planned trace's seconds and curve need no correction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.columns import Integers, Labels, Lists
 from neaptide.core.traces.trace import Ops, Phase, Tensors, Trace
+from neaptide.planning.costing.order import reordered
 from neaptide.planning.costing.presences import Presences
 from neaptide.planning.costing.rows import DECODE, ENCODE, ORIGINAL, RERUN, WAIT
 from neaptide.planning.costing.schedule import Schedule, Scheduler
@@ -41,13 +42,17 @@ class Summary:
 def apply(trace: Trace, plan: Plan, device: DeviceSpec) -> Trace:
     """The trace of the same iteration under the plan.
 
-    ValueError, which names the op and the tensor, if an op would read a tensor that is absent or changed.
+    ValueError, which names the op and the tensor, if an op would read a tensor that is absent or changed, or would run
+    before an op that it needs.
     """
+    trace, plan = _in_order_of(plan, trace)
     return planned_trace(trace, Scheduler(trace, device).schedule(plan))
 
 
 def summary_of(trace: Trace, plan: Plan, device: DeviceSpec) -> Summary:
     """What the plan does to the trace and what it costs."""
+    unplanned = trace
+    trace, plan = _in_order_of(plan, trace)
     schedule = Scheduler(trace, device).schedule(plan)
     sizes = trace.tensors.bytes
     moved = {way: sum(int(sizes[gap.tensor]) for gap in plan.gaps if gap.back is way) for way in Return}
@@ -56,8 +61,8 @@ def summary_of(trace: Trace, plan: Plan, device: DeviceSpec) -> Summary:
         planner=plan.planner,
         peak_bytes=schedule.peak_bytes,
         seconds=schedule.seconds,
-        unplanned_peak_bytes=trace.peak_bytes,
-        unplanned_seconds=trace.seconds,
+        unplanned_peak_bytes=unplanned.peak_bytes,
+        unplanned_seconds=unplanned.seconds,
         waited_seconds=schedule.waited_seconds,
         swapped_bytes=moved[Return.SWAP],
         recomputed_bytes=moved[Return.RECOMPUTE],
@@ -67,6 +72,11 @@ def summary_of(trace: Trace, plan: Plan, device: DeviceSpec) -> Summary:
         reruns=schedule.rows.rerun_op.size,
         compressions=count[Return.DECODE],
     )
+
+
+def _in_order_of(plan: Plan, trace: Trace) -> tuple[Trace, Plan]:
+    """The trace in the plan's order, and the plan for that trace."""
+    return (reordered(trace, plan.order), replace(plan, order=())) if plan.order else (trace, plan)
 
 
 def planned_trace(trace: Trace, schedule: Schedule) -> Trace:

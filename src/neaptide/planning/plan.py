@@ -75,10 +75,15 @@ def in_order(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The gaps of one iteration, as `in_order` sorts them. A tensor without a gap is kept."""
+    """The gaps of one iteration, as `in_order` sorts them. A tensor without a gap is kept.
+
+    If the plan has an `order`, ops run in that order, and gaps count ops in it; a program that runs eagerly cannot do
+    that. Without one, ops run as in the trace.
+    """
 
     planner: str
     gaps: tuple[Gap, ...] = ()
+    order: tuple[int, ...] = ()
 
     @property
     def lossless(self) -> bool:

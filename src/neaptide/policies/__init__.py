@@ -13,10 +13,14 @@ from neaptide.core.control.policy import Policy
 from neaptide.core.registry import Registry
 from neaptide.policies.antman import AntMan
 from neaptide.policies.gandiva import Gandiva
+from neaptide.policies.gslice import Gslice
 from neaptide.policies.herald import Herald
+from neaptide.policies.mig import Mig
+from neaptide.policies.mps import Mps
 from neaptide.policies.neaptide import Neaptide
 from neaptide.policies.salus import Order, Salus
 from neaptide.policies.spatial import Spatial, SpatialPaged
+from neaptide.policies.switchflow import SwitchFlow
 from neaptide.policies.temporal import Fifo, Temporal
 from neaptide.policies.ticktock import TickTock
 from neaptide.policies.zico import Zico
@@ -28,6 +32,10 @@ POLICIES: Registry[Policy] = Registry(
         "fifo": Fifo,
         "spatial": Spatial,
         "spatial-paged": SpatialPaged,
+        "mps": Mps,
+        "mig": Mig,
+        "gslice": Gslice,
+        "switchflow": SwitchFlow,
         "ticktock": TickTock,
         "zico": Zico,
         **{f"salus-{order.value}": partial(Salus, order=order) for order in Order},

@@ -12,7 +12,7 @@ from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start
 from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work
+from neaptide.policies.parts.admission import expects_work, has_work
 
 _OWNER, _GUEST = 0, 1  # lanes: the job that has the slice, and the job beside it
 
@@ -35,7 +35,7 @@ class Gandiva(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         fits = [job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes]
         here = [job for job in fits if job.admitted]
-        away = [job for job in fits if not job.admitted and not job.evicted and has_work(job)]
+        away = [job for job in fits if not job.admitted and expects_work(job)]
         away.sort(key=lambda job: job.since_ns)
         over = self._over(here, view.now_ns)
         leave = self._leave(here, over and bool(away))
@@ -51,11 +51,13 @@ class Gandiva(Policy):
         elif not over and (guest := self._guest(stay, away, view)) is not None:
             arrived.append(guest)
             actions += _bring(guest, _GUEST)
-        return actions + [Start(job.name) for job in stay + arrived if job.wants_to_run or job in arrived]
+        # The engine restores those that it evicted.
+        came = [job for job in arrived if not job.evicted and has_work(job)]
+        return actions + [Start(job.name) for job in [*stay, *came] if job.wants_to_run or job in came]
 
     def _over(self, here: Sequence[JobView], now_ns: int) -> bool:
         """Whether the owner's slice has ended, or the owner has no work."""
-        owners = [job for job in here if job.lane == _OWNER and (job.state is JobState.RUNNING or has_work(job))]
+        owners = [job for job in here if job.lane == _OWNER and (job.state is JobState.RUNNING or expects_work(job))]
         return all(now_ns - owner.lane_since_ns >= self.slice_ns for owner in owners)
 
     def _leave(self, here: Sequence[JobView], over: bool) -> list[JobView]:
@@ -89,4 +91,6 @@ def _left(stay: Sequence[JobView], view: View) -> int:
 
 
 def _bring(job: JobView, lane: int) -> list[Action]:
+    if job.evicted:
+        return []
     return [Admit(job.name, lane)] if job.state is JobState.QUEUED else [Resume(job.name), MoveLane(job.name, lane)]

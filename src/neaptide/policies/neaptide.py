@@ -12,30 +12,36 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work, over_budget
+from neaptide.policies.parts.deadlines import put_first
 from neaptide.policies.parts.plans import best_plan
-from neaptide.policies.parts.replicas import in_step, should_follow_forward
 from neaptide.policies.parts.residence import Residence, remaining_ns
+from neaptide.policies.parts.shares import Competition, due, with_turns
 from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
 from neaptide.policies.parts.stagger import Stagger, caps
+from neaptide.policies.parts.turns import endless
 
 
 @dataclass(frozen=True)
 class Neaptide(Policy):
     """At every event it takes these steps.
 
-    1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority;
-       then jobs that have waited longer than `patience` times their remaining device time; then the shortest remaining
-       time (a job that did not say is expected to need as much again as it has had); then the longest wait.
+    1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority,
+       unless those of a lower one are due a turn; then jobs that have waited longer than `patience` times their
+       remaining device time; then the shortest remaining time, or, while a job is there that did not say how long it
+       is, the smallest share so far; then the longest wait.
     2. Residence. Jobs are admitted by rank while the ledger's rule holds. For the first job that does not fit, longer
        jobs are suspended; if that is not enough, other jobs pass it until it has waited too long (parts/residence.py).
+       Jobs of unknown length that do not fit together take turns (parts/turns.py).
     3. Plans. A job with several plans takes the one with the highest predicted throughput of the device
        (parts/plans.py).
     4. SLO. A batch starts when it is full, when waiting longer is unsafe, or when the device has nothing else to do.
-       When samples of an SLO-bound job have used up their slack, the gates of all other jobs close, early enough for
-       the ops that are on the device to end (parts/slack.py).
-    5. Staggering. The other jobs start by rank, each after the smallest delay for which all curves fit the budget less
-       the ephemeral bytes that SLO-bound jobs may need at any time (Zico's rule, parts/stagger.py), and only if sharing
-       pays:
+       Its ops go before those of other jobs that have not begun (the deadline class, where the device has it). When
+       samples of an SLO-bound job have used up their slack, the gates of all other jobs close, early enough for the ops
+       that are on the device to end (parts/slack.py).
+    5. Staggering. The other jobs start in the order in which their priorities are due, and a job that competes with one
+       that is due before it waits (parts/shares.py). Jobs of one priority start by rank. Each starts after the smallest
+       delay for which all curves fit the budget less the ephemeral bytes that SLO-bound jobs may need at any time
+       (Zico's rule, parts/stagger.py), and only if sharing pays:
        - With more than two such jobs, or two whose peaks do not fit together, an iteration starts while all running
          ones use at most `width` of the device, or while the device gains at least `gain` of the job's speed alone. A
          job of utilisation u beside others of total utilisation U runs at 1 / (1 + U) of its speed, so the gain is
@@ -45,8 +51,7 @@ class Neaptide(Policy):
          slower than taking turns in the last iterations: 1 / slowdown of one + 1 / slowdown of the other >=
          `worth_sharing`. This is tried again every `try_again` iterations. A job's first iteration does not start while
          a job of the same network is in its forward pass: equal jobs that start together stay in step for ever.
-       - A delay shorter than `early` is ignored, except between two jobs of the same network that run better with their
-         forward passes apart (Wavelet's rule, parts/replicas.py).
+       - A delay shorter than `early` is ignored: the iteration runs beside the others until it has to wait for memory.
     """
 
     name = "neaptide"
@@ -54,7 +59,7 @@ class Neaptide(Policy):
     patience: float = 10.0
     width: float = 1.9
     gain: float = 0.2
-    worth_sharing: float = 0.9  # below 1, because a few iterations prove little
+    worth_sharing: float = 0.95  # below 1, because a few iterations prove little
     try_again: int = 64
     in_flight: int = 64  # cap while the peaks do not fit together; a sixteenth of an iteration's kernels, if fewer
     early: float = 0.5  # of an iteration alone: a shorter delay is ignored
@@ -66,25 +71,30 @@ class Neaptide(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
-        ranks = {job.name: self._rank(job, view.now_ns) for job in view.jobs}
+        fair, turns = any(endless(job) for job in view.jobs), with_turns(view.jobs)
+        ranks = {job.name: self._rank(job, view.now_ns, fair, job.name in turns) for job in view.jobs}
         ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
-        residence = Residence(ranked, view.budget_bytes, self.in_flight, lambda job: not ranks[job.name][2])
+        residence = Residence(
+            ranked, view.budget_bytes, view.now_ns, self.in_flight, lambda job: not ranks[job.name][3]
+        )
         actions, here = residence.settle()
         here = self._plans(here, view.budget_bytes, actions)
         actions += caps(here, view.budget_bytes, self.in_flight)
         slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
+        bound = [job for job in here if job.deadline_ns is not None]
+        actions += put_first(bound)
         wake_ns = min(self._gates(here, slack, view.now_ns, actions), self._starts(here, slack, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
         return actions
 
-    def _rank(self, job: JobView, now_ns: int) -> tuple[int, ...]:
+    def _rank(self, job: JobView, now_ns: int, fair: bool, has_turn: bool) -> tuple[int, ...]:
         if job.deadline_ns is not None:
-            return (0, (job.requests[0] if job.requests else now_ns) + job.deadline_ns, False)
+            return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
         left_ns = remaining_ns(job)
         waits = job.state is not JobState.RUNNING
         aged = waits and now_ns - job.since_ns > self.patience * left_ns
-        return (1, -job.priority, not aged, left_ns, job.since_ns)
+        return (1, not has_turn, -job.priority, not aged, job.share_ns if fair else left_ns, job.since_ns)
 
     def _plans(self, here: list[JobView], budget_bytes: int, actions: list[Action]) -> list[JobView]:
         for index, job in enumerate(here):
@@ -112,14 +122,16 @@ class Neaptide(Policy):
         if not ready:
             return NEVER
         bound = [job for job in ready if job.deadline_ns is not None]
-        others = [job for job in ready if job.deadline_ns is None]
+        competition = Competition(here, view.now_ns)
+        others = sorted([job for job in ready if job.deadline_ns is None and competition.may_start(job)], key=due)
         serve_ns = {job.name: slack.serve_at_ns(job) for job in bound}
-        due = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
-        wake_ns = min((serve_ns[job.name] for job in bound if job not in due), default=NEVER)
+        batches = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
+        wake_ns = min((serve_ns[job.name] for job in bound if job not in batches), default=NEVER)
+        wake_ns = min(wake_ns, competition.wake_ns or NEVER)
 
         free_bytes = view.budget_bytes - sum([job.profile.persistent_bytes for job in here])
         idle = [job for job in here if job.deadline_ns is not None and job.state is not JobState.RUNNING]
-        kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in due)
+        kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in batches)
         if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
             kept_bytes = 0  # else that job could never run; a batch may have to wait for it instead
 
@@ -137,12 +149,9 @@ class Neaptide(Policy):
         if len(running) == 1 and others and not pays(others[0], running):
             others = others[:1]  # start no job ranked behind it, which would only delay its turn
 
-        def not_early(job: JobView, beside: Sequence[JobView]) -> bool:
-            return len(beside) == 1 and should_follow_forward(job, beside[0], free_bytes - kept_bytes, self.in_flight)
-
         stagger = Stagger(self.in_flight, self.early, self.behind)
-        starts, delay_ns = stagger.plan(others, [*running, *due], free_bytes - kept_bytes, pays, not_early)
-        actions += [Start(job.name) for job in [*due, *starts]]
+        starts, delay_ns = stagger.plan(others, [*running, *batches], free_bytes - kept_bytes, pays)
+        actions += [Start(job.name) for job in [*batches, *starts]]
         return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
 
     def _room_beside(self, used: float, own: float) -> bool:
@@ -159,7 +168,7 @@ class Neaptide(Policy):
         other = beside[0]
         if self._apart(job, beside, free_bytes):
             return True  # memory keeps them apart, so their slowdown may not come from the other's work
-        first_in_step = job.iterations_done == 0 and in_step(job, other)
+        first_in_step = job.iterations_done == 0 and _in_step(job, other)
         return not first_in_step and not self._hurts(job, other)
 
     def _hurts(self, job: JobView, other: JobView) -> bool:
@@ -167,3 +176,9 @@ class Neaptide(Policy):
         if mine is None or its is None or job.iterations_done % self.try_again == 0:
             return False
         return 1 / mine + 1 / its < self.worth_sharing
+
+
+def _in_step(job: JobView, other: JobView) -> bool:
+    """Whether the other job runs the same network and is in its forward pass: both passes would run at once."""
+    mine, its = job.profile, other.profile
+    return mine.name == its.name and mine.solo_ns == its.solo_ns and other.position_ns < its.forward_ns

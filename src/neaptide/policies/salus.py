@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
+from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend, WakeAt
 from neaptide.core.control.events import PhaseEnded
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work, over_budget
-from neaptide.policies.parts.ageing import overdue
+from neaptide.policies.parts.admission import expects_work, has_work, over_budget
 from neaptide.policies.parts.lanes import Lanes, in_iteration
+from neaptide.policies.parts.shares import Competition, due, leaves_for, with_turns
+from neaptide.policies.parts.turns import endless, overdue
 
-_AGED, _IN_TURN = 0, 1
+_OVERDUE, _AGED, _IN_TURN = 0, 1, 2
 
 
 class Order(Enum):
@@ -42,8 +43,9 @@ class Salus(Policy):
     lanes merge to make room for it, and it has the next turn. If merging is not enough, jobs between two iterations are
     suspended for it, last in the order first; under SRTF this happens for any job that is shorter than all others. (The
     paper never moves a job, so there a large running job keeps all shorter ones out.) A job that did not say how long
-    it is, or has run longer than it said, comes after those that did, least served first. Under FIFO a suspended job
-    takes the device back when it is overdue.
+    it is, or has run longer than it said, comes after those that did, least served first. Jobs that do not fit together
+    take turns where no end of the one on the device can be waited for, and under FIFO whenever one was suspended
+    (parts/turns.py). Priorities share the device by weight (parts/shares.py).
     """
 
     name = "salus"
@@ -60,26 +62,27 @@ class Salus(Policy):
             return []
         if leave := over_budget(view):  # the budget has shrunk
             return [Suspend(job.name) for job in leave]
-        lanes = self._admit(Lanes.of(view).made_safe(), view)
-        actions = _changes(view, lanes.lane_of())
+        turns = self._with_turns(view)
+        lanes = self._admit(Lanes.of(view).made_safe(), view, turns)
+        actions = _changes(view, lanes.lane_of()) + lanes.resizing(view.lanes)
+        competition = Competition([job for jobs in lanes.members.values() for job in jobs], view.now_ns)
         for jobs in lanes.members.values():
             ready = [job for job in jobs if not in_iteration(job) and has_work(job) and not job.evicted]
+            ready = [job for job in ready if competition.may_start(job)]
             if ready and not any(in_iteration(job) for job in jobs):
-                actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns)).name))
-        return actions
+                actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
+        return actions if competition.wake_ns is None else [*actions, WakeAt(competition.wake_ns)]
 
     # --- admission
 
-    def _admit(self, lanes: Lanes, view: View) -> Lanes:
+    def _admit(self, lanes: Lanes, view: View, turns: frozenset[str]) -> Lanes:
         """The lanes with all jobs that can be admitted now."""
         waiting = [job for job in view.in_state(JobState.QUEUED, JobState.SUSPENDED) if self._may_run(job, view)]
-        entries = {job.name: self._entry(job, view.now_ns) for job in waiting}
-        if self.order is Order.FIFO:
-            entries |= {job.name: (_AGED, -job.priority, job.since_ns) for job in waiting if overdue(job, view)}
-        if self.order is Order.PACK and not any(entry[0] == _AGED for entry in entries.values()):
+        entries = {job.name: self._entry(job, view.now_ns, turns) for job in waiting}
+        if self.order is Order.PACK and not any(entry[0] <= _AGED for entry in entries.values()):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
-            aged = entries[job.name][0] == _AGED
+            aged = entries[job.name][0] <= _AGED
             whole = self.order is Order.FIFO and bool(lanes.members) and not job.evicted  # it does not share
             if whole and not aged:
                 break
@@ -89,8 +92,10 @@ class Salus(Policy):
             if placed is None and pressing:
                 lanes = lanes.make_room(job)
                 placed = lanes.place(job, self._most_lanes)
-            if placed is None and turn == 0 and (aged or self.order is Order.SRTF):
-                placed = self._displace(lanes, job, entries[job.name], view.now_ns)
+            if placed is None and turn == 0 and (aged or (self.order is Order.SRTF and not endless(job))):
+                everyone = [each for jobs in lanes.members.values() for each in jobs]
+                others = [(self._entry(each, view.now_ns, turns), each) for each in everyone]
+                placed = self._displace(lanes, job, entries[job.name], others)
             if placed is None and aged:
                 break  # no job passes it
             lanes = placed or lanes
@@ -104,14 +109,19 @@ class Salus(Policy):
         """Whether the job wants a place: not if it is larger than the budget, or suspended without work."""
         if job.profile.peak_bytes > view.budget_bytes:
             return False
-        return job.state is JobState.QUEUED or has_work(job)
+        return job.state is JobState.QUEUED or expects_work(job)
 
-    def _displace(self, lanes: Lanes, job: JobView, entry: tuple[float, ...], now_ns: int) -> Lanes | None:
+    def _displace(
+        self,
+        lanes: Lanes,
+        job: JobView,
+        entry: tuple[float, ...],
+        others: Sequence[tuple[tuple[float, ...], JobView]],
+    ) -> Lanes | None:
         """The lanes with the job in the place of jobs between iterations, last in the order first.
 
         None unless the job comes before all others.
         """
-        others = [(self._entry(each, now_ns), each) for jobs in lanes.members.values() for each in jobs]
         if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None
         for _, each in sorted(others, key=lambda other: other[0], reverse=True):
@@ -121,8 +131,10 @@ class Salus(Policy):
                     return placed
         return None
 
-    def _entry(self, job: JobView, now_ns: int) -> tuple[float, ...]:
+    def _entry(self, job: JobView, now_ns: int, turns: frozenset[str]) -> tuple[float, ...]:
         """The key by which jobs are admitted, smallest first."""
+        if job.name in turns:
+            return (_OVERDUE, -job.priority, job.since_ns)
         if job.evicted:  # no job takes its place before the engine restores it
             return (_AGED, -job.priority, job.arrived_ns)
         if self.order is Order.FIFO:
@@ -133,6 +145,19 @@ class Salus(Policy):
             return (_IN_TURN, -job.priority, *self._remaining(job))
         return (_IN_TURN, -job.priority, job.arrived_ns)
 
+    def _with_turns(self, view: View) -> frozenset[str]:
+        """The jobs whose turn it is among jobs that do not fit together."""
+        waiting, inside = view.in_state(JobState.QUEUED, JobState.SUSPENDED), view.admitted
+        without_end = [other for other in inside if endless(other)]
+        found = set(with_turns(view.jobs))
+        for job in waiting:
+            may_leave = inside if job.state is JobState.SUSPENDED else without_end
+            if any(leaves_for(other, job) for other in may_leave if other.priority < job.priority):
+                found.add(job.name)
+        if self.order is Order.FIFO or without_end:
+            found |= {job.name for job in waiting if overdue(job, view, equals=True)}
+        return frozenset(found)
+
     def _aged(self, job: JobView, now_ns: int) -> bool:
         unknown, remaining_ns = self._remaining(job)
         length_ns = max(self.short_ns, job.service_ns + (0 if unknown else remaining_ns))
@@ -140,24 +165,26 @@ class Salus(Policy):
 
     # --- turns
 
-    def _turn(self, job: JobView, now_ns: int) -> tuple[float, ...]:
+    def _turn(self, job: JobView, now_ns: int, turns: frozenset[str]) -> tuple[float, ...]:
         """The key by which jobs of a lane take turns, smallest first; of equals, the one that arrived first."""
         match self.order:
             case Order.FAIR:
-                return (-job.priority, job.share_ns)
+                return (*due(job), job.share_ns)
             case Order.ROUND_ROBIN:
-                return (-job.priority, job.started_ns)
+                return (*due(job), job.started_ns)
             case Order.PACK if not self._aged(job, now_ns):
                 unknown, remaining_ns = self._remaining(job)
-                return (_IN_TURN, -job.priority, job.kind is JobKind.TRAINING, -unknown, -remaining_ns)
-        return self._entry(job, now_ns)
+                left_ns = remaining_ns if unknown else -remaining_ns
+                return (_IN_TURN, *due(job), job.kind is JobKind.TRAINING, -unknown, left_ns)
+        tier, _, *rest = self._entry(job, now_ns, turns)
+        return (tier, *due(job), *rest)
 
     def _remaining(self, job: JobView) -> tuple[bool, int]:
         """(False, device time to the job's end), or (True, device time so far) if the end is unknown."""
         if job.kind is JobKind.INFERENCE:
             return False, -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
         left_ns = job.remaining_ns
-        return (True, job.service_ns) if not left_ns else (False, left_ns)
+        return (True, job.share_ns) if not left_ns else (False, left_ns)
 
 
 def _changes(view: View, lane_of: Mapping[str, int]) -> list[Action]:

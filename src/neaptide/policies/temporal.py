@@ -7,24 +7,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.control.actions import Action, Admit, Start
+from neaptide.core.control.actions import Action, Admit, Resume, Start
 from neaptide.core.control.job import JobState
-from neaptide.core.control.policy import Policy
+from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
-from neaptide.policies.parts.admission import admit_in_order, has_work
+from neaptide.policies.parts.admission import admit_in_order, has_work, resumable
+from neaptide.policies.parts.turns import swap
 
 
 @dataclass(frozen=True)
 class Temporal(Policy):
     """The admitted jobs run one iteration each in turn; the next is the one whose last iteration ended first.
 
-    Jobs are admitted in the order of arrival, as many as fit by the ledger's rule.
+    Jobs are admitted in the order of arrival, as many as fit by the ledger's rule. Jobs that do not fit together take
+    turns on the device where no end of the one on it can be waited for (parts/turns.py).
     """
 
     name = "temporal"
+    needs = frozenset({Need.SUSPEND})
 
     def decide(self, view: View) -> Sequence[Action]:
+        if not view.running and (turn := swap(view)):
+            return turn
         actions, ready = admit_in_order(view)
+        actions += [Resume(job.name) for job in resumable(view)]
         if ready and not view.running:
             actions.append(Start(min(ready, key=lambda job: job.since_ns).name))
         return actions

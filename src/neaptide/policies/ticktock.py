@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.control.actions import Action, SetGate, Start
+from neaptide.core.control.actions import Action, Resume, SetGate, Start
 from neaptide.core.control.events import PhaseEnded
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.traces.trace import Phase
-from neaptide.policies.parts.admission import admit_in_order
+from neaptide.policies.parts.admission import admit_in_order, resumable
+from neaptide.policies.parts.turns import swap
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,18 @@ class TickTock(Policy):
 
     An iteration starts right after the other one's forward pass. If it reaches its backward pass while the other is
     still in its own (optimizer included), a gate holds its heavy ops until the other iteration has ended. With more
-    than two jobs, the next to start is the one whose last iteration ended first.
+    than two jobs, the next to start is the one whose last iteration ended first. Jobs that do not fit together take
+    turns on the device where no end of the one on it can be waited for (parts/turns.py).
     """
 
     name = "ticktock"
-    needs = frozenset({Need.PROGRESS, Need.PHASES, Need.GATE})
+    needs = frozenset({Need.PROGRESS, Need.PHASES, Need.GATE, Need.SUSPEND})
 
     def decide(self, view: View) -> Sequence[Action]:
+        if turn := swap(view):
+            return turn
         actions, ready = admit_in_order(view)
+        actions += [Resume(job.name) for job in resumable(view)]
         running = sorted(view.running, key=lambda job: job.started_ns)
         in_forward = [job for job in running if _in_forward(job, view)]
         tock_waits = len(running) == 2 and not in_forward

@@ -9,8 +9,8 @@ from neaptide.core.control.actions import Action, Admit, Resume, Start, Suspend,
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.admission import admissible, has_work, over_budget, resumable
-from neaptide.policies.parts.ageing import overdue_swap
 from neaptide.policies.parts.stagger import Stagger, caps
+from neaptide.policies.parts.turns import swap
 
 
 @dataclass(frozen=True)
@@ -23,26 +23,25 @@ class Zico(Policy):
     because launching ahead allocates ahead. Waiting jobs are tried in the order in which their last iterations ended,
     and no job delays one before it (parts/stagger.py).
 
-    Where the paper gives no rule, these are ours. Curves are those of an iteration alone, not stretched by the slowdown
-    beside others: iterations that share a device slow down together, so their curves stay aligned, and the next
-    decision corrects a delay that was too short. If one iteration slows down more than another, the engine holds back
-    the allocations of the younger one. Therefore a d shorter than the share `early` of the iteration is ignored: the
-    iteration runs beside the others until its allocations are held back. After a budget cut under which an admitted job
-    could not run, the youngest jobs are suspended until they fit again or are overdue.
+    Where the paper gives no rule, these are ours. Beside each other iterations slow down by different factors: the new
+    iteration's curve is put on the clock of the running ones by the factors of the last iterations. What a running
+    iteration will hold at its peak is kept for it before, so a younger one does not use that room: it would stall in
+    the middle of its iteration. An iteration also stalls if these factors were wrong; the next decision has better
+    ones. After a budget cut under which an admitted job could not run, the youngest jobs are suspended until they fit
+    again. Jobs that do not fit together take turns where no end of the one on the device can be waited for
+    (parts/turns.py).
     """
 
     name = "zico"
     needs = frozenset({Need.CURVE, Need.PROGRESS, Need.SUSPEND})
     in_flight: int = 64  # most kernels in flight, and at most a sixteenth of an iteration's
-    early: float = 0.5
-    behind: int = 2
+    behind: int = 2  # jobs tried after the first that must wait; the paper has two jobs
 
     def decide(self, view: View) -> Sequence[Action]:
         if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
-        if swap := overdue_swap(view):
-            job, leave = swap
-            return [*(Suspend(other.name) for other in leave), *([] if job.evicted else [Resume(job.name)])]
+        if turn := swap(view):
+            return turn
         back, admitted = resumable(view), admissible(view, view.queued)
         actions: list[Action] = [Resume(job.name) for job in back]
         actions += [Admit(job.name) for job in admitted]
@@ -50,7 +49,7 @@ class Zico(Policy):
         actions += caps(inside, view.budget_bytes, self.in_flight)
         waiting = view.startable + [job for job in admitted if has_work(job)]
         free_bytes = view.budget_bytes - sum(job.profile.persistent_bytes for job in inside)
-        stagger = Stagger(self.in_flight, self.early, self.behind)
+        stagger = Stagger(self.in_flight, 0.0, self.behind)
         starts, delay_ns = stagger.plan(sorted(waiting, key=lambda job: job.since_ns), view.running, free_bytes)
         actions += [Start(job.name) for job in starts]
         if delay_ns is not None:

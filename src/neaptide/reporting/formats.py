@@ -1,4 +1,4 @@
-"""How tables, lines and pages write numbers, and how they print text that a stranger may have chosen."""
+"""How tables, lines and pages write numbers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,3 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
-
-
-def printable(text: str, also: str = "") -> str:
-    """The text with `?` for each character that could control the terminal; characters in `also` are kept."""
-    return "".join(character if character.isprintable() or character in also else "?" for character in text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.control.events import IterationEnded
+from neaptide.core.control.events import IterationEnded, JobStalled
 from neaptide.core.control.job import Job
 from neaptide.core.traces.profile import Profile
 from neaptide.reporting.logs.comparison import SimulatedRun
@@ -44,10 +44,16 @@ class PairResult:
     peaks_bytes: int  # the sum of both peaks
     budget_bytes: int
     progress: dict[str, tuple[float, float]]  # of each job, by policy
+    stalls: dict[str, float]  # per iteration, by policy
     runs: Sequence[SimulatedRun]
 
     def throughput(self, policy: str) -> float:
         return sum(self.progress[policy]) / sum(self.progress["temporal"])
+
+    @property
+    def oversubscription(self) -> float:
+        """The sum of both peaks over the memory."""
+        return self.peaks_bytes / self.budget_bytes
 
     @property
     def name(self) -> str:
@@ -67,11 +73,16 @@ def member_order(member: Member) -> tuple[int, int]:
     return list(LADDERS).index(member.short), member.batch
 
 
+def least_budget(first: Profile, second: Profile) -> int:
+    """The memory in which two jobs can take turns."""
+    persistent = first.persistent_bytes + second.persistent_bytes
+    return persistent + max(first.ephemeral_bytes, second.ephemeral_bytes)
+
+
 def half_way_budget(first: Profile, second: Profile, memory_bytes: int) -> int:
     """Half-way between the memory that turns need and the sum of peaks, but at most the device's memory."""
-    persistent = first.persistent_bytes + second.persistent_bytes
-    low, high = sorted((first.ephemeral_bytes, second.ephemeral_bytes))
-    return min(persistent + high + low // 2, memory_bytes)
+    low = min(first.ephemeral_bytes, second.ephemeral_bytes)
+    return min(least_budget(first, second) + low // 2, memory_bytes)
 
 
 def run_pair(
@@ -105,8 +116,16 @@ def run_pair(
             )
             for run in runs
         },
+        stalls={run.row.policy: _stalls(run) for run in runs},
         runs=runs if keep else (),
     )
+
+
+def _stalls(run: SimulatedRun) -> float:
+    """How many of a run's iterations waited for memory after they had begun, as a share."""
+    entries = run.outcome.entries
+    iterations = sum(entry.iterations for entry in entries if isinstance(entry, IterationEnded))
+    return sum(isinstance(entry, JobStalled) for entry in entries) / max(iterations, 1)
 
 
 def _progress(run: SimulatedRun, job: str, solo_ns: int) -> float:

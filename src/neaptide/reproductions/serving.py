@@ -19,8 +19,9 @@ from neaptide.core.traces.trace import Kind, Tensors, Trace
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.terminal.progress import progress
+from neaptide.reproductions.claims import Claim, Mark, Source
 from neaptide.reproductions.laboratory import Laboratory, policies
-from neaptide.reproductions.result import Beside, Column, Goal, Table, percent
+from neaptide.reproductions.result import Column, Goal, Table, percent
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
 from neaptide.simulation.workloads import poisson
@@ -78,11 +79,28 @@ class Serving:
     def resident(self, policy: str) -> int:
         return next(row.resident for row in self.rows if row.policy == policy)
 
-    def beside(self) -> list[Beside]:
-        over = self.resident("salus-pack") / max(self.resident("spatial"), 1)
+    def claims(self) -> list[Claim]:
+        resident = self.resident("salus-pack")
+        over = resident / max(self.resident("spatial"), 1)
+        other = f"Virtual time, with the bytes {self.bytes_of}; their distribution over the models is ours."
         return [
-            Beside("inference instances on one GPU", "42 of 42", f"{self.resident('salus-pack')} of {self.count}"),
-            Beside("inference instances on one GPU, Salus over MPS", "7x", format_times(over)),
+            Claim(
+                says=f"inference instances on one GPU, with the bytes {self.bytes_of}",
+                published="42 of 42",
+                source=Source.RECALLED,
+                ours=f"{resident} of {self.count}",
+                agrees=resident == self.count,
+                other_setting=other,
+            ),
+            Claim(
+                says=f"the same, Salus over MPS, with the bytes {self.bytes_of}",
+                published="7x",
+                source=Source.RECALLED,
+                ours=format_times(over),
+                agrees=over >= 7,
+                other_setting=other,
+                marked=(Mark.CHOSEN,),
+            ),
         ]
 
     def goals(self) -> list[Goal]:
@@ -95,6 +113,21 @@ class Serving:
                 min(resident, mine) == self.count and peak <= self.memory_bytes,
             )
         ]
+
+
+def together(found: Sequence[Serving]) -> Table:
+    """How many instances Salus and MPS hold, with our own bytes and with the published ones."""
+    columns = (
+        Column("bytes", "bytes", left=True),
+        Column("Salus holds", "salus"),
+        Column("MPS holds", "mps"),
+        Column("Salus over MPS", "over", format_times),
+    )
+    rows = [
+        (each.bytes_of, (held := each.resident("salus-pack")), (mps := each.resident("spatial")), held / max(mps, 1))
+        for each in found
+    ]
+    return Table("instances", "Inference instances on one device", columns, rows)
 
 
 def serve(laboratory: Laboratory) -> list[Serving]:

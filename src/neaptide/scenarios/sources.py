@@ -93,7 +93,8 @@ def run_model(name: str, options: ModelOptions, device: DeviceSpec | None, on_pr
 
 def run_script(path: Path, arguments: Sequence[str]) -> ScriptRun:
     """Run a script and profile its iterations."""
-    with script_progress(path.name) as on_progress:
-        from neaptide.capture.script import profile_script
+    from neaptide.capture.script import profile_script
+    from neaptide.devices.local import found_by_programs
 
+    with script_progress(path.name) as on_progress, found_by_programs():
         return profile_script(path, arguments, on_progress=on_progress)

@@ -11,6 +11,8 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
+from neaptide.core.text import printable
+
 Given = TypeVar("Given", bound=msgspec.Struct)
 
 
@@ -36,7 +38,7 @@ class Place:
     def error(self, reason: str, *keys: str) -> str:
         line = self._line(keys)
         parts = [self.file, *([f"line {line}"] if line else []), *([self.title] if self.title else [])]
-        return f"{', '.join(parts)}: {reason}"
+        return printable(f"{', '.join(parts)}: {reason}")
 
     def _line(self, keys: tuple[str, ...]) -> int | None:
         """The line that sets one of the keys, or else the line that opens the table."""
@@ -60,7 +62,7 @@ def convert(tree: dict[str, Any], kind: type[Given], place: Place) -> Given:
     except msgspec.ValidationError as error:
         message = str(error).replace("`", "").replace(" | null", "")
         reason, _, at = message.partition(" - at $.")
-        if unknown := re.fullmatch(r"Object contains unknown field (.+)", reason):
+        if unknown := re.fullmatch(r"(?s)Object contains unknown field (.+)", reason):
             table = _table_at(kind, at)
             near = difflib.get_close_matches(unknown[1], table.__struct_fields__, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(table.__struct_fields__)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -74,9 +75,9 @@ class PlanColumns:
         """The ephemeral bytes at the iteration's peak."""
         return int(self.still_peak[0])
 
-    def native(self) -> library.Plan:
+    def native(self) -> ctypes.Structure:
         """The struct of native/plan.h; it holds no reference to the arrays."""
-        plan = library.Plan(ops=self.level.size)
+        plan = library.structure_of("plan")(ops=self.level.size)
         for column in fields(self):
             value = getattr(self, column.name)
             setattr(plan, column.name, value.ctypes.data if isinstance(value, np.ndarray) else value)

@@ -4,7 +4,8 @@ Each op has a demand: the share of compute, of bandwidth, of the SMs and of the 
 Blocks on an SM are not interrupted, so an op waits for a turn of each neighbour. A turn lasts as long as the
 neighbour's op, but no longer than a wave of its blocks. These waits bound the op's rate (1 is as fast as alone). Within
 the bounds, rates are max-min fair: all rise together; when a resource is used up, the rates of the ops that need it
-stop rising (progressive filling). `rates` is the reference for native/contention.cpp, equal to it bit for bit.
+stop rising (progressive filling). Ops of deadline jobs come first, and others share what these leave. `rates` is the
+reference for native/contention.cpp, equal to it bit for bit.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Demand:
     fill: float = 0.0
     link: float = 0.0  # while it pages
     seconds: float = float("inf")  # more than 0
+    deadline: bool = False  # of a deadline job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +79,26 @@ def rates(demands: Sequence[Demand], contention: Contention) -> list[float]:
         all_turns += turn  # not sum(), which rounds differently
     waits = [max(all_turns - turn, 0.0) for turn in turns]
     most = [1 / (1 + wait / demand.seconds) for wait, demand in zip(waits, demands, strict=True)]
-    return _fill_up([astuple(demand)[:4] for demand in demands], contention.capacities, most)
+    found = [-1.0] * len(demands)
+    used = [0.0] * len(contention.capacities)
+    for deadline in (True, False):
+        rising = [index for index, demand in enumerate(demands) if demand.deadline is deadline]
+        _fill_up(rising, [astuple(demand)[:4] for demand in demands], contention.capacities, most, used, found)
+    return found
 
 
-def _fill_up(shares: Sequence[tuple[float, ...]], capacities: Sequence[float], most: Sequence[float]) -> list[float]:
-    """Progressive filling; written with the same order of additions as the C++."""
+def _fill_up(
+    those: Sequence[int],
+    shares: Sequence[tuple[float, ...]],
+    capacities: Sequence[float],
+    most: Sequence[float],
+    used: list[float],
+    found: list[float],
+) -> None:
+    """Progressive filling of the rates of `those` ops; written with the same order of additions as the C++."""
     resources = range(len(capacities))
-    found = [-1.0] * len(shares)
-    used = [0.0] * len(capacities)
     reached = 0.0
-    while rising := [index for index, rate in enumerate(found) if rate < 0]:
+    while rising := [index for index in those if found[index] < 0]:
         wanted = [0.0] * len(capacities)
         for index in rising:
             for k in resources:
@@ -98,4 +110,3 @@ def _fill_up(shares: Sequence[tuple[float, ...]], capacities: Sequence[float], m
                 found[index] = reached
                 for k in resources:
                     used[k] += reached * shares[index][k]
-    return found

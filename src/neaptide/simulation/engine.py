@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ from neaptide.simulation.library import EventKind
 from neaptide.simulation.outcome import MemorySeries
 
 _UNBOUNDED = 2**62
+_NO_LANE = -1
+# Of the link's bandwidth, what pages reach that move when a kernel needs them. A public measurement on a GTX 1080 gives
+# 8.2 GB/s, where copies reach 12 (github.com/parallelArchitect/pascal-um-benchmark, "Naive UM").
+PAGING_SHARE = 8.2 / 12
+_CLOSED = -1  # a gate that is not open until any time
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +53,11 @@ class _Course:
     waiting: int = 0  # requests
     serving: int = 0
     cap: int | None = None  # on kernels in flight, as the policy asked
+    lane: int | None = None
     admitted: bool = False  # on the device, or coming to it
     over: bool = False
+    iterations: int = 0  # that have ended
+    evicted_for: tuple[_Course, int] | None = None  # who got its room, and its iterations by then
 
 
 class VirtualEngine:
@@ -68,15 +77,16 @@ class VirtualEngine:
         self._library = library.load(library.built())
         self._until_ns = NEVER if until_ns is None else until_ns
         self._budgets = [budget_bytes, *(budget for _, budget in sorted(budget_changes, key=lambda change: change[0]))]
-        setting = library.Setting(
+        setting = library.structure_of("setting")(
             budget=budget_bytes,
             highest_budget=max(self._budgets),
             link_bandwidth=device.link_bandwidth,
-            contention=costs_of(contention or Contention()),
+            paging_bandwidth=PAGING_SHARE * device.link_bandwidth,
             oversubscribes=oversubscribes,
         )
-        self._handle: int | None = self._library.neaptide_create(ctypes.byref(setting))
-        self._event = library.Event()
+        shared = native_contention(contention or Contention())
+        self._handle: int | None = self._library.neaptide_create(ctypes.byref(setting), ctypes.byref(shared))
+        self._event: Any = library.structure_of("event")()
         self._event_address = ctypes.addressof(self._event)
         self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; native plans point into them
         self._courses: dict[str, _Course] = {}
@@ -146,6 +156,9 @@ class VirtualEngine:
         if isinstance(action, act.WakeAt):
             self._agenda.wake_at(action.at_ns)
             return
+        if isinstance(action, act.SizeLane):
+            self._library.neaptide_size_lane(self._handle, action.lane, action.bytes)
+            return
         course = self._courses[action.job]  # type: ignore[attr-defined]
         if course.over or course is self._ending:  # it has done its work and is about to end
             return
@@ -153,6 +166,7 @@ class VirtualEngine:
         match action:
             case act.Admit():
                 course.admitted = True
+                self._set_lane(course, action.lane)
                 native.neaptide_admit(handle, number, NEVER if action.ceiling_bytes is None else action.ceiling_bytes)
             case act.Start():
                 self._start(course)
@@ -160,7 +174,12 @@ class VirtualEngine:
                 course.plan = action.plan
                 native.neaptide_set_plan(handle, number, action.plan)
             case act.SetGate():
-                native.neaptide_set_gate(handle, number, action.open)
+                until_ns = NEVER if action.until_ns is None else action.until_ns
+                native.neaptide_set_gate(handle, number, until_ns if action.open else _CLOSED, action.holds_light)
+            case act.SetClass():
+                native.neaptide_set_class(handle, number, action.deadline)
+            case act.SetShare():
+                native.neaptide_set_share(handle, number, 1.0 if action.share is None else action.share)
             case act.CapInFlight():
                 course.cap = action.kernels
                 self._set_cap(course)
@@ -170,8 +189,8 @@ class VirtualEngine:
             case act.Resume():
                 course.admitted = True
                 native.neaptide_resume(handle, number)
-            case act.MoveLane():  # lanes concern only the policy
-                pass
+            case act.MoveLane():
+                self._set_lane(course, action.lane)
 
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
         self._library.neaptide_observe(self._handle, self._positions.ctypes.data, self._held.ctypes.data)
@@ -188,8 +207,8 @@ class VirtualEngine:
             self._library.neaptide_set_budget(self._handle, event.budget_bytes, max(self._budgets))
         elif isinstance(event, ev.RequestArrived):
             course = self._courses[event.job]
-            course.requests_to_come -= 1
-            course.waiting += 1
+            course.requests_to_come -= event.count
+            course.waiting += event.count
         elif isinstance(event, ev.JobArrived):
             self._present.append(self._courses[event.job])
             self._set_caps()
@@ -203,6 +222,11 @@ class VirtualEngine:
         cap = in_flight_cap(course.cap, len(self._present))
         self._library.neaptide_cap(self._handle, course.number, _UNBOUNDED if cap is None else cap)
 
+    def _set_lane(self, course: _Course, lane: int | None) -> None:
+        if lane is not None or course.lane is not None:  # the native engine need not know that there are none
+            course.lane = lane
+            self._library.neaptide_set_lane(self._handle, course.number, _NO_LANE if lane is None else lane)
+
     def _start(self, course: _Course) -> None:
         if course.job.kind is JobKind.INFERENCE:
             trace = (course.job.trace, *course.job.alternatives)[course.plan]
@@ -210,7 +234,7 @@ class VirtualEngine:
             course.waiting -= course.serving
         self._library.neaptide_start(self._handle, course.number)
 
-    def _told(self, native: library.Event) -> ev.Event:
+    def _told(self, native: Any) -> ev.Event:
         course = self._by_number[native.job]
         at_ns, name = native.at_ns, course.job.name
         match native.kind:
@@ -232,6 +256,7 @@ class VirtualEngine:
         return ev.JobFailed(at_ns, name, f"out of memory: it needs {needed} and may hold {limit}")
 
     def _iteration_ended(self, course: _Course, at_ns: int, took_ns: int) -> ev.Event:
+        course.iterations += 1
         served, course.serving = course.serving, 0
         if course.left is not None:
             course.left -= 1
@@ -265,8 +290,8 @@ class VirtualEngine:
         if victim is None:
             self._library.neaptide_give_up(self._handle, self._courses[beneficiary.job].number)
             return
-        course = self._courses[victim.job]
-        course.admitted = False
+        course, served = self._courses[victim.job], self._courses[beneficiary.job]
+        course.admitted, course.evicted_for = False, (served, served.iterations)
         self._evicted.append(course)
         self._library.neaptide_evict(self._handle, course.number)
 
@@ -289,8 +314,7 @@ class VirtualEngine:
 
     def _bring_back(self) -> None:
         while self._evicted:
-            # The simulator knows needs exactly, so an iteration that goes on also ends, whichever job returns.
-            evicted = [Evicted(course.job.name, _demand(course), beneficiary_safe=True) for course in self._evicted]
+            evicted = [Evicted(course.job.name, _demand(course), self._may_return(course)) for course in self._evicted]
             admitted = [_demand(course) for course in self._present if course.admitted]
             chosen = choose_return(evicted, admitted, self._budgets[0])
             if chosen is None:
@@ -299,6 +323,16 @@ class VirtualEngine:
             course.admitted = True
             self._evicted.remove(course)
             self._library.neaptide_resume(self._handle, course.number)
+
+    def _may_return(self, course: _Course) -> bool:
+        """Whether the iteration for which the job was evicted has ended, or ends whichever job returns.
+
+        The simulator knows needs exactly, so an iteration that goes on also ends, unless lanes keep memory from it.
+        """
+        if course.lane is None or course.evicted_for is None:
+            return True
+        beneficiary, ended = course.evicted_for
+        return beneficiary.over or beneficiary.iterations > ended
 
     # --- afterwards
 
@@ -339,6 +373,6 @@ def _demand(course: _Course) -> PlanColumns:
     return course.plans[course.plan]
 
 
-def costs_of(contention: Contention) -> library.Costs:
+def native_contention(contention: Contention) -> ctypes.Structure:
     """The parameters as the native engine takes them."""
-    return library.Costs((ctypes.c_double * 4)(*contention.capacities), contention.wave_seconds)
+    return library.structure_of("contention")(tuple(contention.capacities), contention.wave_seconds)

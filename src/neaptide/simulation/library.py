@@ -7,13 +7,14 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import RULES, NativeLibrary
+from neaptide.native_library import LAYOUT, RULES, NativeLibrary, structure
 
 NATIVE = NativeLibrary(
     name="simulation",
     what="the simulator",
     folders=(Path(__file__).parent / "native", RULES),
     # No fused multiply-add: the reference in Python must give the same bits.
+    headers=(LAYOUT,),
     flags=("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"),
 )
 
@@ -21,19 +22,6 @@ NATIVE = NativeLibrary(
 def built() -> Path:
     """The shared library; compiles it first when these sources were not compiled yet."""
     return NATIVE.built()
-
-
-class Plan(ctypes.Structure):
-    """See native/plan.h."""
-
-    _fields_ = (
-        ("ops", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("host_ns", "work_ns", "ends_ns", "level", "between", "still_peak")),
-        *((name, ctypes.c_void_p) for name in ("moved_bytes", "compute", "bandwidth", "fill", "heavy")),
-        ("last_forward", ctypes.c_int64),
-        ("persistent", ctypes.c_int64),
-        ("asynchronous", ctypes.c_int32),
-    )
 
 
 class EventKind(IntEnum):
@@ -50,42 +38,11 @@ class EventKind(IntEnum):
     STUCK = 8
 
 
-class Event(ctypes.Structure):
-    """See native/engine.h."""
-
-    _fields_ = (
-        ("at_ns", ctypes.c_int64),
-        ("value", ctypes.c_int64),
-        ("limit", ctypes.c_int64),
-        ("kind", ctypes.c_int32),
-        ("job", ctypes.c_int32),
-    )
-
-
-class Costs(ctypes.Structure):
-    """Contention in native/contention.h."""
-
-    _fields_ = (
-        ("capacity", ctypes.c_double * 4),
-        ("wave_seconds", ctypes.c_double),
-    )
-
-
-class Setting(ctypes.Structure):
-    """See native/engine.h."""
-
-    _fields_ = (
-        ("budget", ctypes.c_int64),
-        ("highest_budget", ctypes.c_int64),
-        ("link_bandwidth", ctypes.c_double),
-        ("contention", Costs),
-        ("oversubscribes", ctypes.c_int32),
-    )
-
-
 _HANDLE, _INT, _LONG, _POINTER = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
+_TEXT = ctypes.c_char_p
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
-    "create": (_HANDLE, (_POINTER,)),
+    "layout": (_TEXT, (_TEXT,)),
+    "create": (_HANDLE, (_POINTER, _POINTER)),
     "destroy": (None, (_HANDLE,)),
     "add_job": (_INT, (_HANDLE, _LONG)),
     "add_plan": (None, (_HANDLE, _INT, _POINTER)),
@@ -94,8 +51,12 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "admit": (None, (_HANDLE, _INT, _LONG)),
     "start": (None, (_HANDLE, _INT)),
     "set_plan": (None, (_HANDLE, _INT, _INT)),
-    "set_gate": (None, (_HANDLE, _INT, _INT)),
+    "set_gate": (None, (_HANDLE, _INT, _LONG, _INT)),
+    "set_class": (None, (_HANDLE, _INT, _INT)),
+    "set_share": (None, (_HANDLE, _INT, ctypes.c_double)),
     "cap": (None, (_HANDLE, _INT, _LONG)),
+    "set_lane": (None, (_HANDLE, _INT, _INT)),
+    "size_lane": (None, (_HANDLE, _INT, _LONG)),
     "suspend": (None, (_HANDLE, _INT)),
     "resume": (None, (_HANDLE, _INT)),
     "end": (None, (_HANDLE, _INT)),
@@ -121,3 +82,9 @@ def load(path: Path) -> ctypes.CDLL:
         function.restype = result
         function.argtypes = arguments
     return library
+
+
+@cache
+def structure_of(name: str) -> type[ctypes.Structure]:
+    """`plan`, `event`, `setting` or `contention`, as the headers in native/ declare them."""
+    return structure(name, load(built()).neaptide_layout(name.encode()))

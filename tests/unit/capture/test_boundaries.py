@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -241,3 +243,123 @@ def test_boundaries_watch_no_other_device_and_nothing_once_removed(use: Callable
     assert nn.Module.__call__ is before
     use()
     assert notes.text == ""
+
+
+# --- threads
+
+
+class PerThread:
+    """What a listener is told by each thread, in the letters of Notes."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Notes] = {}
+
+    @property
+    def _mine(self) -> Notes:
+        return self.of.setdefault(threading.get_ident(), Notes())
+
+    def begin(self, serving: bool, trained: bool) -> None:
+        self._mine.begin(serving, trained)
+
+    def end_forward(self) -> None:
+        self._mine.end_forward()
+
+    def end(self) -> None:
+        self._mine.end()
+
+    def change(self) -> None:
+        self._mine.change()
+
+
+@contextmanager
+def noted_per_thread() -> Iterator[dict[int, Notes]]:
+    listener = PerThread()
+    boundaries = Boundaries(listener, "cpu")
+    boundaries.install()
+    try:
+        yield listener.of
+    finally:
+        boundaries.remove()
+
+
+def test_two_threads_that_train_have_their_own_iterations_step_by_step() -> None:
+    networks = [model(), model()]
+    updates = [sgd(network) for network in networks]
+
+    def forward(index: int) -> None:
+        backward(networks[index])
+
+    def step(index: int) -> None:
+        updates[index].step()
+
+    with noted_per_thread() as notes, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for _ in range(6):  # always both inside an iteration
+            for what in (forward, step):
+                for index, thread in enumerate((one, other)):
+                    thread.submit(what, index).result()
+        told = [each.text for each in notes.values()]
+    assert told == ["tf!e" + "tfe" * 5] * 2
+
+
+def test_requests_that_threads_serve_at_once_are_all_iterations_of_their_own() -> None:
+    network, inside = model().eval(), threading.Barrier(4)
+    network[0].register_forward_hook(lambda *_: (inside.wait(30), None)[1])
+
+    def serve(_: int) -> None:
+        with torch.no_grad():
+            network(BATCH)
+
+    with noted_per_thread() as notes, ThreadPoolExecutor(4) as pool:
+        list(pool.map(serve, range(40)))
+        told = [each.text for each in notes.values()]
+    assert "".join(told) == "se" * 40
+
+
+def test_a_call_that_fails_in_a_thread_ends_its_iteration() -> None:
+    network = model().eval()
+
+    def serve(batch: torch.Tensor) -> bool:
+        with torch.no_grad():
+            try:
+                network(batch)
+            except RuntimeError:
+                return False
+        return True
+
+    with noted_per_thread() as notes, ThreadPoolExecutor(1) as thread:
+        assert list(thread.map(serve, [BATCH, torch.ones(7, 7), BATCH])) == [True, False, True]
+        (told,) = notes.values()
+    assert told.text == "se" * 3
+
+
+def test_calls_in_threads_that_never_step_belong_to_the_thread_that_steps() -> None:
+    halves = [model(), model()]
+    update = sgd(*halves)
+    with noted_per_thread() as notes, ThreadPoolExecutor(2) as pool:
+        for _ in range(6):
+            outputs = list(pool.map(lambda network: network(BATCH).sum(), halves))
+            sum(outputs).backward()  # type: ignore[union-attr]
+            update.step()
+        mine = notes[threading.get_ident()].text
+        others = [each.text for thread, each in notes.items() if thread != threading.get_ident()]
+    assert mine == "!t" + "et" * 5
+    assert all(text.count("e") <= 1 for text in others)
+
+
+def test_a_thread_that_serves_beside_one_that_trains_has_iterations_of_its_own() -> None:
+    network, served = model(), model()
+    update = sgd(network)
+
+    def serve() -> None:
+        with torch.no_grad():
+            served(BATCH)
+
+    with noted_per_thread() as notes, ThreadPoolExecutor(1) as pool:
+        for _ in range(3):
+            backward(network)
+            pool.submit(serve).result()
+            update.step()
+        mine = notes.pop(threading.get_ident()).text
+        (other,) = notes.values()
+    assert mine == "tf!e" + "tfe" * 2
+    assert other.text == "se" * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,17 @@ SCRIPTS = {
             loss.backward()
             optimizer.step()
             print("step", step)
+    """,
+    "for_cuda": """
+        import torch
+        from torch import nn
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model = nn.Linear(16, 4).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(100):
+            model(torch.randn(8, 16, device=device)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
     """,
     "accumulating": """
         import torch
@@ -119,12 +132,24 @@ Script = Callable[[str], Path]
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `neaptide` with these words."""
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("neaptide.reporting.terminal.progress._LINE_SECONDS", 3600.0)  # however slow the machine is
 
     def run(*words: object) -> Outcome:
         code = main([str(word) for word in words])
         return Outcome(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def full() -> io.StringIO:
+    """A file to which nothing can be written, as on a full disk."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:  # noqa: ARG002
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    return Full()
 
 
 @pytest.fixture

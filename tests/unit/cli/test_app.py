@@ -121,3 +121,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     )
     ended = python("-c", program, str(path))
     assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_the_package_is_the_command(tmp_path: Path) -> None:
+    ended = python("-m", "neaptide", "--version", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, f"{neaptide.__version__}\n")
+    assert python("-m", "neaptide", "profle", cwd=tmp_path).returncode == 2

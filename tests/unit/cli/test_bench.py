@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,16 @@ def test_a_benchmark_that_raises_shows_its_figures_and_its_traceback(run: Any, b
         "KeyError: 'x'",
         "neaptide: benchmark raising failed",
     ]
+
+
+@pytest.mark.parametrize(("name", "code"), [("speed", 0), ("raising", 1)])
+def test_figures_that_cannot_be_written_to_stderr_do_not_change_the_exit_code(
+    run: Any, full: io.StringIO, name: str, code: int
+) -> None:
+    with redirect_stderr(full):
+        outcome = run("bench", name)
+    assert outcome.code == code
+    assert "2.5" in outcome.out
 
 
 def test_a_benchmark_with_a_syntax_error_shows_its_line(run: Any) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,34 @@ def test_a_budget_that_no_planner_meets_is_an_exit_code_and_says_how_low_each_ge
 ) -> None:
     assert main(["plan", str(saved), "--device", "K40", "--budget", "1MiB", "--planner", "superneurons"]) == 1
     assert "superneurons cannot meet the budget: it reaches" in capsys.readouterr().out
+
+
+def test_the_planners_that_cannot_meet_a_budget_are_one_line(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", str(saved), "--device", "K40", "--budget", "1MiB", "--planner", "superneurons"]
+    assert main([*words, "--planner", "liveness", "--planner", "vdnn"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    (line,) = [each for each in said if "the budget" in each]
+    assert line.startswith("none of the 3 planners can meet the budget; ")
+    assert "comes nearest, with" in line
+
+
+def test_beside_a_planner_that_meets_the_budget_one_that_cannot_is_one_line(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", str(saved), "--device", "K40", "--budget", "70%", "--planner", "superneurons"]
+    assert main([*words, "--planner", "liveness"]) == 0
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "cannot meet the budget" in each]
+    assert line.startswith("liveness cannot meet the budget: it reaches ")
+
+
+def test_beside_a_planner_that_meets_the_budget_several_that_cannot_are_one_line_with_their_names(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", str(saved), "--device", "K40", "--budget", "70%", "--planner", "superneurons"]
+    assert main([*words, "--planner", "liveness", "--planner", "gist"]) == 0
+    text = " ".join(capsys.readouterr().out.split())  # a narrow terminal breaks the line
+    assert text.count("cannot meet the budget") == 1
+    assert re.search("2 planners cannot meet the budget; liveness comes nearest, with .* MiB: liveness, gist", text)
 
 
 def test_the_frontier_is_drawn(saved: Path, tmp_path: Path) -> None:

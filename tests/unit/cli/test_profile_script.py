@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from neaptide.capture.files import load_trace
 from neaptide.core.traces.trace import Phase
@@ -22,6 +25,17 @@ def test_a_script_s_own_output_comes_before_its_profile(run: Any, script: Any, t
     assert "ended before" not in report
     assert (outcome.code, outcome.err) == (0, "")
     assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} == set(load_trace(kept).ops.phase)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_script_for_cuda_finds_the_device_that_it_has_under_run(script: Any) -> None:
+    # In a process of its own: torch has no backward thread for a device that is made after its first backward pass.
+    code = "from neaptide.cli import main; code = main(); import torch; print(torch.cuda.is_available(), code)"
+    words = [sys.executable, "-c", code, "profile", str(script("for_cuda"))]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "neaptide: there is no GPU here, so cuda means the software GPU (soft)\n" in ended.stderr
+    assert "for_cuda, training, measured on soft\n" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "False 0"  # when the script has ended
 
 
 @pytest.mark.parametrize(("name", "forwards"), [("accumulating", 4), ("gan", 4)])
@@ -78,6 +92,14 @@ def test_a_script_that_raises_at_once_has_no_profile(run: Any, script: Any) -> N
     assert outcome.err.endswith(f"neaptide: {path} ended with KeyError\n")
 
 
+@pytest.mark.parametrize("name", ["raising", "leaving"])
+def test_a_traceback_that_cannot_be_written_does_not_change_the_exit_code(
+    run: Any, script: Any, full: io.StringIO, name: str
+) -> None:
+    with redirect_stderr(full):
+        assert run("profile", script(name), "0").code == 1
+
+
 def test_a_traceback_has_no_frame_of_neaptide(run: Any, script: Any) -> None:
     outcome = run("profile", script("wrong_shape"))
     assert "mat1 and mat2 shapes cannot be multiplied" in outcome.err
@@ -117,5 +139,6 @@ def test_profile_works_as_a_process_of_its_own(script: Any) -> None:
     path = script("plain")
     words = [sys.executable, "-m", "neaptide.cli", "profile", path.name]
     ended = subprocess.run(words, cwd=path.parent, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    slow = [line for line in ended.stderr.splitlines() if not line.endswith(" so far")]  # on a slow machine
+    assert (ended.returncode, slow) == (0, [])
     assert ended.stdout.startswith("step 0\nstep 1\n")

@@ -48,3 +48,12 @@ def test_an_iteration_that_ended_while_its_job_was_being_suspended_is_not_run_ag
     ledger.commit(act.Resume("a"), 4)
     assert ledger.account("a").state is JobState.READY
     assert ledger.account("a").iterations_done == 1
+
+
+def test_slowdowns_beside_others_follow_a_corrected_time_alone() -> None:
+    ledger = Ledger((), 2000 * MIB)
+    _arrived(ledger, "a")
+    account = ledger.account("a")
+    account.beside = {"b": 0.5}  # half of the time alone: that was wrong
+    ledger.apply(ev.JobMeasured(2, "a", account.profile.solo_ns // 4))
+    assert account.beside == {"b": pytest.approx(2.0)}

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from builders import Op, make_trace
+from builders import Op, Tensor, make_trace
 from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.events import (
+    BudgetChanged,
     IterationEnded,
     JobArrived,
     JobEvicted,
     JobGrew,
     JobResumed,
+    RequestAnswered,
     RequestArrived,
+    RequestCalled,
     Woken,
 )
 from neaptide.core.control.job import Job, JobKind, JobState
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.view import JobView, View
+from neaptide.core.traces.trace import Kind
 
 SECOND = 10**9
 
@@ -128,11 +132,74 @@ def test_the_samples_of_the_running_iteration_are_known_until_it_ends() -> None:
     assert seen(made, "a").serving == ()
 
 
+def test_a_request_that_is_expected_can_be_served_when_the_program_calls_its_model() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    made.apply(RequestArrived(5, "a", arrived_ns=3, expected=True, tracked=True))
+    assert (seen(made, "a").requests, seen(made, "a").expected, seen(made, "a").arrivals) == ((), (3,), (3,))
+    assert made.refusal(Start("a"), 6) == "no request waits for it"
+    made.apply(RequestCalled(7, "a", 3))
+    assert (seen(made, "a").requests, seen(made, "a").expected) == ((3,), ())
+    do(made, 8, Start("a"))
+    assert seen(made, "a").serving == (3,)
+
+
+def test_the_arrivals_of_a_job_are_those_of_all_requests_oldest_first() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    for arrived_ns, expected in ((9, False), (4, True), (7, False), (8, True)):
+        made.apply(RequestArrived(10, "a", arrived_ns=arrived_ns, expected=expected))
+    assert seen(made, "a").arrivals == (4, 7, 8, 9)
+    assert (seen(made, "a").requests, seen(made, "a").expected) == ((7, 9), (4, 8))
+
+
+def test_requests_of_one_call_are_served_by_one_iteration_started_before_or_after() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    for at_ns in (1, 2, 3, 4):
+        made.apply(RequestArrived(at_ns, "a", expected=True, tracked=True))
+    made.apply(RequestCalled(5, "a", 1))
+    made.apply(RequestCalled(5, "a", 2, joins=True))
+    do(made, 6, Start("a"))
+    assert seen(made, "a").serving == (1, 2)
+    made.apply(RequestCalled(7, "a", 3, joins=True))
+    assert seen(made, "a").serving == (1, 2, 3)
+    assert (seen(made, "a").requests, seen(made, "a").expected) == ((), (4,))
+    made.apply(IterationEnded(8, "a", 2, (1, 2, 3)))
+    assert made.refusal(Start("a"), 9) == "no request waits for it"
+
+
+def test_a_request_that_was_answered_waits_no_longer_whether_it_was_called_or_not() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    for at_ns in (1, 2):
+        made.apply(RequestArrived(at_ns, "a", expected=True, tracked=True))
+    made.apply(RequestCalled(3, "a", 2))
+    made.apply(RequestAnswered(4, "a", 1, 3))
+    made.apply(RequestAnswered(4, "a", 2, 2))
+    assert seen(made, "a").arrivals == ()
+    made.apply(RequestAnswered(5, "a", 2, 3))  # answered twice, or after a loss of lines
+    assert seen(made, "a").arrivals == ()
+
+
 def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() -> None:
     made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
     do(made, 0, Admit("a"), Admit("b"), Start("a"), Suspend("b"))
     made.apply(JobEvicted(1, "a"))
     assert (seen(made, "a").evicted, seen(made, "b").evicted) == (True, False)
+
+
+def test_a_suspended_job_that_becomes_unresponsive_is_hidden_and_suspended_still_when_it_responds() -> None:
+    made = ledger(a=JobKind.TRAINING, b=JobKind.TRAINING)
+    do(made, 0, Admit("a"), Admit("b"), Start("a"), Suspend("a"))
+    assert made.current(JobEvicted(1, "a")) is None
+    event = made.current(JobEvicted(1, "a", unresponsive=True))
+    assert event is not None
+    made.apply(event)
+    assert made.visible_jobs() == ["b"]
+    made.apply(JobResumed(2, "a"))
+    assert (made.visible_jobs(), seen(made, "a").state) == (["a", "b"], JobState.SUSPENDED)
+    do(made, 3, Resume("a"))
+    assert seen(made, "a").state is JobState.RUNNING
 
 
 def test_an_unresponsive_job_is_hidden_from_policies_until_it_reports_again() -> None:
@@ -158,3 +225,19 @@ def test_iterations_reported_together_count_one_by_one_with_their_mean_time() ->
     after = seen(made, "a")
     assert (after.iterations_done, after.recent_ns, after.service_ns) == (4, 2 * SECOND, 4 * SECOND)
     assert after.busy_ns == 8 * SECOND
+
+
+def test_the_room_of_an_evicted_job_is_not_given_away_while_it_fits_beside_the_others() -> None:
+    weight = Tensor(bytes=40, born=-1, died=1, kind=Kind.PARAMETER)
+    trace = make_trace([Op(seconds=1.0)], [weight])
+    made = Ledger([Job(name=name, trace=trace) for name in "abc"], budget_bytes=100)
+    for name in "abc":
+        made.apply(JobArrived(0, name))
+    do(made, 0, Admit("a"), Admit("b"))
+    made.apply(JobEvicted(1, "b"))
+    assert made.refusal(Admit("c"), 2) == "it would need 20 B more than the budget"
+    made.apply(BudgetChanged(3, 70))  # the evicted job does not fit any more
+    do(made, 4, Suspend("a"))
+    assert made.refusal(Resume("a"), 5) is not None  # it is the evicted job's turn
+    made.apply(BudgetChanged(7, 100))
+    assert made.refusal(Resume("a"), 8) is None

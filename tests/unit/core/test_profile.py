@@ -12,15 +12,8 @@ TRACE = make_trace(
 )
 
 
-def test_a_profile_gives_the_utilisation_of_the_forward_pass_and_of_the_rest() -> None:
-    profile = Profile.of(TRACE)
-    assert profile.utilisation == pytest.approx(6 / 8)
-    assert profile.forward_utilisation == pytest.approx(2 / 4)
-    assert profile.rest_utilisation == pytest.approx(1.0)
-
-
-def test_an_unknown_utilisation_of_the_rest_is_that_of_the_iteration() -> None:
-    assert tide(1, utilisation=0.3).rest_utilisation == 0.3
+def test_a_profile_gives_the_utilisation_of_the_iteration() -> None:
+    assert Profile.of(TRACE).utilisation == pytest.approx(6 / 8)
 
 
 def test_a_profile_gives_the_duration_of_the_longest_op() -> None:

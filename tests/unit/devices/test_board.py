@@ -72,7 +72,7 @@ def test_a_request_stands_until_the_process_has_done_it(board: Board) -> None:
     assert (seen.request, seen.state) == (Request.NONE, SlotState.RUNNING)
 
 
-def test_what_a_dead_process_held_is_given_back(board: Board) -> None:
+def test_the_memory_of_a_dead_process_is_given_back(board: Board) -> None:
     code = (
         "import os; from pathlib import Path; from neaptide.devices.board import Board;"
         "from board_member import Member;"
@@ -96,5 +96,48 @@ def test_errors_are_one_clear_line(board: Board, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="cannot be opened: No such file"):
         Board.open(tmp_path / "none")
     (tmp_path / "text").write_text("something else entirely")
-    with pytest.raises(BoardError, match="not a board but another file"):
+    with pytest.raises(BoardError, match="there is a file already"):
         Board.create(tmp_path / "text", MIB, Region("soft", 1))
+    with pytest.raises(BoardError, match="not a board but another file"):
+        Board.open(tmp_path / "text")
+
+
+@pytest.mark.parametrize("damage", ["another layout", "cut short"])
+def test_a_damaged_board_is_not_said_to_be_of_another_version(board: Board, tmp_path: Path, damage: str) -> None:
+    board.close()
+    path = tmp_path / "board"
+    data = bytearray(path.read_bytes())
+    if damage == "cut short":
+        data = data[:-8]
+    else:
+        data[12] ^= 8  # the size of the layout follows magic and version
+    path.write_bytes(data)
+    with pytest.raises(BoardError, match="damaged, or made by another build of this version; end the jobs on it"):
+        Board.open(path)
+
+
+def test_a_board_that_jobs_use_is_never_made_anew(board: Board) -> None:
+    member = Member(board, "a")
+    assert member.take(30 * MIB)
+    with pytest.raises(BoardError, match="there is a file already"):
+        Board.create(board.path, 5 * MIB)
+    assert Board.in_use(board.path)
+    seen = Board.open(board.path).snapshot()
+    assert (seen.capacity_bytes, seen.used_bytes) == (100 * MIB, 30 * MIB)
+    member.leave()
+    assert not Board.in_use(board.path)
+
+
+def test_a_damaged_board_shows_only_values_that_exist(board: Board) -> None:
+    member = Member(board, "a")
+    size = board.path.stat().st_size
+    for fill in (b"\xff", b"\x03", b"\x80", b"\x00"):
+        with board.path.open("r+b") as file:
+            file.write(fill * size)
+        board.snapshot()
+        board.read_counters()
+        board.progress(member.slot)
+        board.reap()
+        member.mend()
+    board.beat(1, 100 * MIB)
+    assert (member.slot,) == tuple(slot.slot for slot in Board.open(board.path).snapshot().slots)

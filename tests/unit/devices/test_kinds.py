@@ -22,7 +22,6 @@ class Settings(DeviceSettings):
 
 class Kind:
     name = NAME
-    chunk_bytes = 4096
     supplies = frozenset()
     settings_type = board_settings_type = Settings
 
@@ -50,7 +49,7 @@ def test_a_device_is_named_by_its_kind_and_its_index(monkeypatch: pytest.MonkeyP
 
 def test_a_device_can_be_a_folder_outside_the_package(mine: Path) -> None:
     kind = find_kind(str(mine))
-    assert (kind.name, kind.chunk_bytes) == ("mine", 4096)
+    assert (kind.name, kind.supplies) == ("mine", frozenset())
     assert find_kind(str(mine)) is kind
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,7 +152,7 @@ def test_launches_that_the_client_holds_stay_held_after_a_restore(board: Board, 
 def test_reports_go_out_when_the_device_has_passed_the_work(port: Port) -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    port.connect_reports(ours.fileno(), 0)
+    port.connect_reports(os.dup(ours.fileno()), 0)
     port.set_now(1_000)
     port.arm_iteration()
     launch(port)
@@ -168,7 +170,7 @@ def test_reports_go_out_when_the_device_has_passed_the_work(port: Port) -> None:
     assert theirs.recv(64) == b"end" + (4_000).to_bytes(8, "big")
     assert port.figures().iterations_ended == 1
     # A new daemon that knows of no iteration is told of the last one again.
-    port.connect_reports(ours.fileno(), 0)
+    port.connect_reports(os.dup(ours.fileno()), 0)
     assert theirs.recv(64) == b"end" + (4_000).to_bytes(8, "big")
     port.disconnect_reports()
     assert not port.report(b"nobody")
@@ -180,3 +182,40 @@ def test_a_frame_without_a_place_for_the_duration_is_refused(port: Port) -> None
     for frame, offset in ((b"end" + PLACE, 2), (PLACE, 1), (b"", 0), (b"end" + bytes(8), 3)):
         with pytest.raises(BoardError, match="no place for its duration"):
             port.report_iteration(frame, offset, 0, 0)
+
+
+def silent_ns() -> int:
+    return time.monotonic_ns() - 10_000_000_000
+
+
+def test_a_launch_does_not_wait_for_a_silent_daemon(board: Board, port: Port) -> None:
+    board.set_permit(port.slot, 0)
+    board.beat(time.monotonic_ns(), 16 * MIB)
+    port.arm_iteration()
+    assert port.try_enter() is Entry.PERMIT
+    board.beat(silent_ns(), 16 * MIB)
+    launch(port)
+    assert port.end_iteration() is not None
+    board.beat(time.monotonic_ns(), 16 * MIB)
+    port.arm_iteration()
+    assert port.try_enter() is Entry.PERMIT
+    board.set_permit(port.slot, 2)
+    launch(port)
+
+
+def test_an_evicted_job_returns_when_the_daemon_is_silent_and_there_is_room(board: Board, port: Port) -> None:
+    assert port.allocate(6 * MIB)[0] is Allocation.GRANTED
+    board.beat(time.monotonic_ns(), 16 * MIB)
+    board.set_request(port.slot, Request.EVICT)
+    assert port.serve() is Service.EVICTED
+    other = Port(board, "other")
+    assert other.allocate(12 * MIB)[0] is Allocation.GRANTED
+    assert port.serve() is Service.NOTHING
+    board.beat(silent_ns(), 16 * MIB)
+    assert port.serve() is Service.BUSY  # the budget counts as always
+    other.leave()
+    assert port.serve() is Service.RESTORED
+    assert board.snapshot().used_bytes == 6 * MIB
+    board.set_request(port.slot, Request.EVICT)
+    assert port.serve() is Service.NOTHING  # what a silent daemon had asked for is dropped
+    assert board.progress(port.slot).request is Request.NONE

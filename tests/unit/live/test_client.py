@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from itertools import pairwise
 
 import pytest
 
@@ -11,17 +13,19 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.control.need import Need
 from neaptide.core.traces.trace_format import decode
 from neaptide.devices.interface import IterationFacts, KernelLog, MemoryFigures
-from neaptide.live.job.client import Client, JobSettings
+from neaptide.live.job.client import Client
 from neaptide.live.job.measurer import Measured
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import DaemonInbox
+from neaptide.live.protocol.job_settings import JobSettings
 from tides import MIB, tide
 
 TRACE = tide("job", 50, 0.004, 10 * MIB, 40 * MIB)
+WELCOME = say.Welcome(True, "job", 100 * MIB, "none")
 
 
 class ScriptedAgent:
-    """A DeviceAgent that notes what it is told; every armed iteration launches something unless `idle`."""
+    """A DeviceAgent that notes what it is told."""
 
     slot, device_type, spec_name, sms = 3, "scripted", "soft", 2
     supplies = frozenset(Need)
@@ -34,15 +38,27 @@ class ScriptedAgent:
         self.idle = False
         self.peak_bytes = TRACE.peak_bytes
         self.allocated_bytes = 100
-        self._begun = 0
+        self.needed_bytes = TRACE.persistent_bytes
+        self.launches = 0
+        self.begun = 0  # iterations
+        self._ended = 0
         self._armed = False
+
+    def launch(self) -> None:
+        self.launches += 1
+        if self._armed:
+            self._armed = False
+            self.begun += 1
+
+    def launched(self) -> int:
+        return self.launches
 
     def send(self, frame: bytes, *, after_device: bool = False) -> bool:
         (self.after_device if after_device else self.sent).extend(DaemonInbox().feed(frame))
         return True
 
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
-        assert facts.index == self._begun - 1
+        assert facts.index == self.begun - 1
         self.after_device.extend(DaemonInbox().feed(frame[:-8] + (7).to_bytes(8, "big")))
 
     def hold_launches(self) -> None:
@@ -62,11 +78,10 @@ class ScriptedAgent:
         self.done.append("arm")
 
     def end_iteration(self) -> IterationFacts | None:
-        if self.idle or not self._armed:
+        if self.begun == self._ended:
             return None
-        self._armed = False
-        self._begun += 1
-        return IterationFacts(self._begun - 1, 5, self.peak_bytes, self.allocated_bytes)
+        self._ended = self.begun
+        return IterationFacts(self.begun - 1, 5, self.peak_bytes, self.allocated_bytes)
 
     def take_recent(self) -> tuple[int, int]:
         return self.peak_bytes, self.allocated_bytes
@@ -75,7 +90,7 @@ class ScriptedAgent:
         self.expected = list(lease_levels)
 
     def memory(self) -> MemoryFigures:
-        return MemoryFigures(0, TRACE.peak_bytes, 0, TRACE.peak_bytes, 0)
+        return MemoryFigures(self.needed_bytes, TRACE.peak_bytes, 0, TRACE.peak_bytes, 0)
 
     def wait_for_held_launch(self, seconds: float) -> bool:
         raise NotImplementedError
@@ -84,7 +99,7 @@ class ScriptedAgent:
         pytest.fail("the client leaves this to its connection")
 
     connect_reports = disconnect_reports = iterations_ended = not_the_clients
-    launched = check = close = forget_after_fork = not_the_clients
+    check = close = forget_after_fork = not_the_clients
 
     def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
         raise NotImplementedError
@@ -96,17 +111,15 @@ class ScriptedMeasurer:
     def __init__(self) -> None:
         self.begun = 0
         self.changes = 0
-        self.stopped = False
 
     def begin(self, serving: bool, trained: bool, name: Callable[[], str]) -> Measured | None:  # noqa: ARG002
         self.begun += 1
         return Measured(TRACE, self.begun - 1) if self.begun == 3 else None
 
+    def end_forward(self) -> None: ...
+
     def change(self) -> None:
         self.changes += 1
-
-    def stop(self) -> None:
-        self.stopped = True
 
 
 class Job:
@@ -116,46 +129,43 @@ class Job:
         self.agent = ScriptedAgent()
         self.measurers: list[ScriptedMeasurer] = []
         self.client = Client(self.agent, JobSettings(name="job", kind=kind), self._measurer)  # type: ignore[arg-type]
-        self.hung_up = 0
-        self.client.hang_up = self._hang_up
         self.client.hold()
 
     def _measurer(self) -> ScriptedMeasurer:
         self.measurers.append(ScriptedMeasurer())
         return self.measurers[-1]
 
-    def _hang_up(self) -> None:
-        self.hung_up += 1
-
     def iterate(self, count: int = 1, trained: bool = True) -> None:
         for _ in range(count):
             self.client.begin(serving=not trained, trained=trained)
+            if not self.agent.idle:
+                self.agent.launch()
             self.client.end_forward()
             self.client.end()
 
     def join(self) -> None:
-        """Be measured, with a turn from the start."""
+        """Be measured, welcomed from the start."""
         self.client.hello(0)
-        self.client.handle(say.Turn())
+        self.client.handle(WELCOME)
         self.iterate(3)
 
 
-def test_the_first_launch_waits_for_the_turn_and_is_released_once() -> None:
+def test_the_first_launch_waits_for_the_welcome_and_is_released_once() -> None:
     job = Job()
     assert not job.client.hello(0).resumed
     assert job.agent.done == ["hold"]
-    job.client.handle(say.Turn())
+    job.client.handle(WELCOME)
     job.client.lost()
     assert job.agent.done == ["hold", "release", "alone"]
 
 
-@pytest.mark.parametrize("turn_at", [0, 4])
-def test_the_trace_is_sent_once_whether_the_turn_or_the_trace_comes_first(turn_at: int) -> None:
+@pytest.mark.parametrize("welcome_at", [0, 4])
+def test_the_trace_is_sent_once_whether_the_welcome_or_the_trace_comes_first(welcome_at: int) -> None:
     job = Job()
     job.client.hello(0)
     for index in range(6):
-        if index == turn_at:
-            job.client.handle(say.Turn())
+        if index == welcome_at:
+            job.client.handle(WELCOME)
         job.iterate()
     (profiled,) = [message for message in job.agent.sent if isinstance(message, say.Profiled)]
     assert profiled.measured == 2
@@ -205,7 +215,7 @@ def test_growth_is_expected_on_the_board_and_told_to_this_daemon_and_the_next() 
     assert hello.resumed
     assert hello.trace is not None
     assert hello.ended == 5
-    job.client.handle(say.Welcome(measure=False))
+    job.client.handle(say.Welcome(False, "job", 1 << 20, "none"))
     assert job.agent.sent[-1] == say.Grew(2 * TRACE.peak_bytes)
 
 
@@ -227,17 +237,15 @@ def test_a_refused_job_has_its_launches_refused(capfd: pytest.CaptureFixture[str
 def test_a_program_that_served_and_begins_to_train_is_measured_again() -> None:
     job = Job()
     job.client.hello(0)
-    job.client.handle(say.Turn())
+    job.client.handle(WELCOME)
     job.iterate(4, trained=False)
     job.client.change()
-    assert job.hung_up == 1
-    assert job.agent.sent[-1] == say.Goodbye()
-    assert job.agent.expected == []
-    assert not job.client.hello(2).resumed
-    assert [measurer.changes for measurer in job.measurers] == [0, 1]
     job.iterate(3)
+    assert [measurer.changes for measurer in job.measurers] == [0, 1]
+    assert len([message for message in job.agent.sent if isinstance(message, say.Profiled)]) == 2
     job.client.change()  # the second optimizer of a program that trains
-    assert job.hung_up == 1
+    job.iterate(3)
+    assert len(job.measurers) == 2
 
 
 def test_every_iteration_of_an_inference_job_is_a_request_from_when_it_was_measured() -> None:
@@ -261,7 +269,6 @@ def test_a_job_that_leaves_says_how_when_the_device_has_passed_everything(
         job.client.fail(failure)
     job.client.leave()
     assert job.agent.after_device == [farewell]
-    assert job.measurers[0].stopped
     assert job.agent.done == ["hold", "release"]
 
 
@@ -269,3 +276,104 @@ def test_a_process_that_never_used_the_device_leaves_without_a_message() -> None
     job = Job()
     job.client.leave()
     assert (job.agent.sent, job.agent.after_device) == ([], [])
+
+
+class Threads:
+    """A measured job whose program has threads; a test says what each of them does."""
+
+    def __init__(self, kind: JobKind, threads: Sequence[ThreadPoolExecutor]) -> None:
+        self.job, self._threads = Job(kind), threads
+        self.job.join()
+        self.job.agent.done.clear()
+        self.job.agent.after_device.clear()
+
+    def does(self, thread: int, *what: str) -> None:
+        for each in what:
+            self._threads[thread].submit(self._do, each).result()
+
+    def _do(self, what: str) -> None:
+        client, agent = self.job.client, self.job.agent
+        match what:
+            case "begin":
+                client.begin(serving=False, trained=True)
+            case "launch":
+                agent.launch()
+            case "end":
+                client.end()
+
+    @property
+    def steps(self) -> list[int]:
+        """Iterations that the daemon counts with each report."""
+        extra = [message.extra for message in self.job.agent.after_device if isinstance(message, say.IterationEnded)]
+        return [1 + after - before for before, after in pairwise([0, *extra])]
+
+
+@pytest.fixture
+def threads() -> Iterator[Sequence[ThreadPoolExecutor]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
+
+
+def test_a_thread_that_begins_while_anothers_iteration_is_open_takes_part_in_it(
+    threads: Sequence[ThreadPoolExecutor],
+) -> None:
+    program = Threads(JobKind.TRAINING, threads)
+    program.does(0, "begin", "launch")
+    program.does(1, "begin", "launch")
+    assert program.job.agent.done == ["arm"]  # a second permit would come only after the end of the first
+    program.does(0, "end")
+    assert program.steps == [1]
+    assert program.job.agent.done == ["arm", "arm"]  # the other thread is still inside
+    program.does(1, "launch", "end")
+    assert program.steps == [1, 1]
+    assert program.job.agent.done == ["arm", "arm"]
+
+
+def test_an_iteration_that_ends_after_another_thread_has_ended_the_processs_is_counted_with_the_next(
+    threads: Sequence[ThreadPoolExecutor],
+) -> None:
+    program = Threads(JobKind.TRAINING, threads)
+    for thread in (0, 1, 2):
+        program.does(thread, "begin", "launch")
+    for thread in (0, 1, 2):
+        program.does(thread, "end")
+    program.does(0, "begin", "launch", "end")
+    assert program.steps == [1, 3]
+
+
+def test_requests_that_overlap_are_answered_and_all_counted(threads: Sequence[ThreadPoolExecutor]) -> None:
+    program = Threads(JobKind.INFERENCE, threads)
+    program.job.agent.sent.clear()
+    for _ in range(5):
+        program.does(0, "begin", "launch")
+        program.does(1, "begin", "launch")
+        program.does(0, "end")
+        program.does(1, "launch", "end")
+    program.does(2, "begin", "launch", "end")
+    assert sum(program.steps) == 11
+    # There is a request for every iteration on the board, so that a policy starts none that nobody begins.
+    assert program.job.agent.sent.count(say.RequestArrived()) == len(program.steps) == program.job.agent.begun - 1
+
+
+def test_a_thread_that_died_inside_an_iteration_does_not_keep_the_others_from_ending_theirs(
+    threads: Sequence[ThreadPoolExecutor],
+) -> None:
+    program = Threads(JobKind.TRAINING, threads)
+    with ThreadPoolExecutor(1) as dying:
+        program._threads = [dying, *threads]
+        program.does(0, "begin", "launch")
+    program.does(1, "begin", "launch", "end")
+    assert program.steps == [1]
+    assert program.job.agent.done == ["arm"]
+    program.does(2, "begin", "launch", "end")
+    assert program.steps == [1, 1]
+
+
+def test_iterations_that_hold_more_at_rest_for_good_are_measured_again() -> None:
+    job = Job()
+    job.join()
+    job.agent.needed_bytes = 30 * MIB
+    job.iterate(200)
+    profiled = [message for message in job.agent.sent if isinstance(message, say.Profiled)]
+    assert 2 <= len(profiled) <= 4
+    assert len([message for message in job.agent.sent if isinstance(message, say.Grew)]) == 0

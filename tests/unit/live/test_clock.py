@@ -58,7 +58,7 @@ def test_a_daemon_in_virtual_time_sees_processes_stop_and_go_on(board: Board, tm
     callers = {name: ScriptedCaller() for name in members}
     for name, caller in callers.items():
         daemon.heard(caller, say.Hello(pid=os.getpid(), slot=members[name].slot, job=name))
-        assert caller.heard[-1] == say.Turn()
+        assert caller.heard[-1] == say.Welcome(True, name, 100 * MIB, "neaptide")
         daemon.heard(caller, say.Profiled(encode(tide(name, 50, 0.004, 10 * MIB, 20 * MIB))))
     for member in members.values():
         member.begin_iteration()

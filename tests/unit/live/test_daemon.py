@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -12,53 +11,9 @@ import pytest
 from board_member import Member
 from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
-from neaptide.core.traces.trace_format import encode
-from neaptide.devices.board import Board, Region, Request, SlotState
-from neaptide.live.daemon.daemon import Daemon
+from neaptide.devices.board import Request, SlotState
 from neaptide.live.protocol import messages as say
-from neaptide.live.protocol.paths import RuntimePaths
-from neaptide.reporting.logs.log_file import read_runs
-from scripted_daemon import ScriptedCaller, ScriptedClock
-from simple_policies import Everything
-from tides import tide
-
-MIB = 1 << 20
-
-
-def trace(persistent: int, ephemeral: int) -> bytes:
-    return encode(tide("job", 50, 0.004, persistent * MIB, ephemeral * MIB))
-
-
-class World:
-    """A daemon in virtual time; its jobs are members of the board that do what a test says."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock, self.paths = ScriptedClock(), RuntimePaths(folder)
-        self.board = Board.create(self.paths.board, 100 * MIB, Region(None, 2))
-        self.daemon = Daemon(self.board, self.paths, Everything(), 100 * MIB, self.clock, print)
-        self.members: dict[str, Member] = {}
-        self.callers: dict[str, ScriptedCaller] = {}
-
-    def join(self, name: str, profile: bytes) -> Member:
-        member, caller = Member(self.board, name), ScriptedCaller()
-        self.members[name], self.callers[name] = member, caller
-        self.daemon.heard(caller, say.Hello(pid=os.getpid(), slot=member.slot, job=name))
-        self.daemon.heard(caller, say.Profiled(profile))
-        return member
-
-    def end_iteration(self, name: str, index: int) -> None:
-        self.members[name].end_iteration()
-        self.daemon.heard(self.callers[name], say.IterationEnded(index, 1.0, 4_000_000))
-
-    def entries(self) -> tuple[object, ...]:
-        self.daemon.heard(ScriptedCaller(), say.StatusRequest())  # which has the log written
-        return read_runs(self.paths.events)[-1].entries
-
-    def close(self) -> None:
-        self.daemon.close()
-        for member in self.members.values():
-            member.leave()
-        self.board.close()
+from scripted_daemon import MIB, World, trace
 
 
 @pytest.fixture
@@ -66,18 +21,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path)
     yield world
     world.close()
-
-
-def test_a_resumed_job_that_is_refused_is_not_attached_any_more(world: World) -> None:
-    member = world.members["a"] = Member(world.board, "a")
-    hello = say.Hello(pid=os.getpid(), slot=member.slot, job="a", resumed=True, trace=trace(10, 200))
-    refused = ScriptedCaller()
-    world.daemon.heard(refused, hello)
-    assert isinstance(refused.heard[-1], say.JobRefused)
-    assert [job.state for job in world.daemon.status().jobs] == ["failed"]
-    again = ScriptedCaller()
-    world.daemon.heard(again, say.Hello(pid=os.getpid(), slot=member.slot, job="a"))
-    assert again.heard[0] == say.Welcome(measure=True)
 
 
 def test_iterations_of_a_job_that_runs_ahead_are_reported_together(world: World) -> None:
@@ -92,6 +35,48 @@ def test_iterations_of_a_job_that_runs_ahead_are_reported_together(world: World)
     member.begin_iteration()
     member.count(2, 2)
     assert world.daemon.status().jobs[0].progress == pytest.approx(2 / 5, abs=0.05)
+
+
+def test_iterations_that_a_job_reports_in_one_message_are_all_counted(world: World) -> None:
+    member = world.join("a", trace(10, 20))
+    member.begin_iteration()
+    world.end_iteration("a", 0)
+    world.clock.pass_seconds(0.5)
+    for _ in range(40):
+        member.begin_iteration()
+    member.count(200, 200)
+    world.daemon.heard(world.callers["a"], say.IterationEnded(40, 1.0, 0, 160_000_000))
+    (job,) = world.daemon.status().jobs
+    assert job.iterations_done == 41
+    assert job.iterations_per_second == pytest.approx(40 / 0.5, rel=0.1)
+    world.clock.pass_seconds(0.2)
+    ends = [entry for entry in world.entries() if isinstance(entry, IterationEnded)]
+    assert sum(end.iterations for end in ends) == 41
+    assert sum(end.took_ns for end in ends) == 164_000_000
+
+
+def test_a_job_whose_bytes_cannot_be_moved_is_not_asked_again_at_once(world: World) -> None:
+    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    waiting = Thread(target=older.take, args=(20 * MIB, SECONDS))
+    waiting.start()
+    until(lambda: bool(world.board.progress(older.slot).wanted_bytes), "the older iteration to wait for memory")
+    world.clock.pass_seconds(1.2)
+    assert younger.request is Request.EVICT
+    younger.finish_request(Request.EVICT)
+    world.clock.pass_seconds(1)
+    states = [job.state for job in world.daemon.status().jobs]
+    asked_again_early = younger.request is not Request.NONE
+    kept = [entry.kept for entry in world.entries() if isinstance(entry, JobResumed)]
+    for _ in range(11):
+        younger.count(1, 1)  # it goes on, and so does not seem to hang
+        world.clock.pass_seconds(1)
+    asked_again = younger.request is Request.EVICT
+    younger.give(45 * MIB)
+    waiting.join()
+    assert (states, kept, asked_again_early, asked_again) == (["running", "running"], [True], False, True)
 
 
 def evict_younger(world: World) -> Member:
@@ -133,3 +118,10 @@ def test_an_evicted_job_that_has_grown_too_large_for_the_others_returns_after_tw
     assert younger.request is Request.NONE
     world.clock.pass_seconds(2.0)
     assert younger.request is Request.RESTORE
+
+
+def test_no_job_is_expected_to_need_more_than_the_budget(world: World) -> None:
+    world.join("a", trace(10, 40))
+    world.daemon.heard(world.callers["a"], say.Grew(1 << 40))
+    (job,) = world.daemon.status().jobs
+    assert job.needs_bytes == world.daemon.status().budget_bytes

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from neaptide.core.control.events import JobArrived, PhaseEnded, Woken
-from neaptide.core.control.log_format import Header, Line
+import msgspec
+
+from neaptide.core.control.events import BudgetChanged, JobArrived, PhaseEnded, Woken
+from neaptide.core.control.log_format import Header, Joined, Line, encode_line
 from neaptide.core.traces.trace import Phase
 from neaptide.live.daemon.log_writer import EventLog
 from neaptide.reporting.logs.log_file import read_runs
+from outcomes import job
 
 
 def _opening() -> Iterator[Line]:
@@ -70,4 +76,66 @@ def test_a_full_disk_is_reported_once_and_writing_goes_on_when_it_can(tmp_path: 
     log.flush()
     assert said[1:] == [f"the event log {link} is written again"]
     assert log.problem == ""
-    assert b'"at_ns":6' in link.read_bytes()
+    (run,) = read_runs(link)
+    assert (run.entries, run.lost_lines) == ((Woken(6),), 3)
+
+
+def test_a_log_begins_with_what_was_true_before_its_first_line(tmp_path: Path) -> None:
+    budget_bytes = [5]
+    header = next(iter(_opening()))
+    assert isinstance(header, Header)
+    log = EventLog(
+        tmp_path / "events.jsonl", lambda: [msgspec.structs.replace(header, budget_bytes=budget_bytes[0])], print
+    )
+    log.note(Woken(1))
+    budget_bytes[0] = 7  # an event that is noted later changes it
+    log.note(BudgetChanged(2, 7, 7))
+    log.flush()
+    (run,) = read_runs(tmp_path / "events.jsonl")
+    assert run.header.budget_bytes == 5
+
+
+def test_a_full_disk_tears_no_line(tmp_path: Path) -> None:
+    path, most_bytes = tmp_path / "events.jsonl", 1_000
+    child = os.fork()
+    if child == 0:  # a process whose files cannot grow further stands for a full disk
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        log = EventLog(path, _opening, lambda _: None)
+        for at_ns in range(100):
+            log.note(Woken(at_ns))
+            log.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert most_bytes - 100 < path.stat().st_size <= most_bytes
+    assert path.read_bytes().endswith(b"\n")
+    (run,) = read_runs(path)
+    assert run.entries == tuple(Woken(at_ns) for at_ns in range(len(run.entries)))
+
+
+def test_a_log_that_could_not_be_written_for_a_while_names_its_jobs_again(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    joined: list[Line] = []
+    log = EventLog(path, lambda: [*_opening(), *joined], lambda _: None)
+    log.note(Woken(1))
+    log.flush()
+    path.rename(tmp_path / "kept")
+    path.mkdir()  # nothing can be written to it
+    joined.append(Joined(at_ns=2, facts=job("a"), pid=1))
+    log.note(joined[0])
+    log.flush()
+    path.rmdir()
+    (tmp_path / "kept").rename(path)
+    log.note(JobArrived(3, "a"))
+    log.flush()
+    (run,) = read_runs(path)
+    assert (run.entries, run.lost_lines) == ((Woken(1), JobArrived(3, "a")), 1)
+    assert [facts.name for facts in run.header.jobs] == ["a"]
+
+
+def test_a_last_line_that_is_not_whole_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    lines = [*_opening(), Woken(1), Woken(2)]
+    path.write_bytes(b"".join(encode_line(line) + b"\n" for line in lines)[:-4])
+    (run,) = read_runs(path)
+    assert run.entries == (Woken(1),)

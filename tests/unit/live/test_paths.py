@@ -48,7 +48,7 @@ def test_a_file_or_a_link_in_place_of_the_directory_is_refused(tmp_path: Path) -
 
 
 def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
     with pytest.raises(RuntimeDirectoryError, match="belongs to another user"):
         prepare(RuntimePaths(tmp_path))
 

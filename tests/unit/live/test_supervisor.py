@@ -10,10 +10,9 @@ from time import monotonic, sleep
 
 import pytest
 
+from hangs import HANGS_SECONDS
 from neaptide.live.runs.launching import JobCommand
 from neaptide.live.runs.supervisor import JobResult, Supervisor, last_lines_of
-
-DEADLINE_SECONDS = 60.0
 
 
 def job(name: str, program: str) -> JobCommand:
@@ -25,7 +24,7 @@ def start(supervisor: Supervisor, *jobs: JobCommand) -> None:
 
 
 def wait_until_all_have_ended(supervisor: Supervisor) -> dict[str, JobResult]:
-    until = monotonic() + DEADLINE_SECONDS
+    until = monotonic() + HANGS_SECONDS
     while supervisor.running:
         assert monotonic() < until
         supervisor.poll()
@@ -34,7 +33,7 @@ def wait_until_all_have_ended(supervisor: Supervisor) -> dict[str, JobResult]:
 
 
 def wait_for_output(path: Path) -> None:
-    until = monotonic() + DEADLINE_SECONDS
+    until = monotonic() + HANGS_SECONDS
     while not path.exists() or not path.read_bytes():
         assert monotonic() < until
         sleep(0.01)

@@ -19,17 +19,21 @@ from neaptide.policies.files import find_policy
 MIB = 1 << 20
 
 
-def without_gate() -> DeviceKind:
-    class WithoutGate(type(default_kind())):  # type: ignore[misc]
-        supplies = default_kind().supplies - {Need.GATE}
+def without(need: Need) -> DeviceKind:
+    class Without(type(default_kind())):  # type: ignore[misc]
+        supplies = default_kind().supplies - {need}
 
-    kind: DeviceKind = WithoutGate()
+    kind: DeviceKind = Without()
     return kind
 
 
 @pytest.mark.parametrize(
     ("policy", "kind", "need"),
-    [("herald", without_gate(), "gate"), ("spatial-paged", default_kind(), "paging")],
+    [
+        ("herald", without(Need.GATE), "gate"),
+        ("mig", without(Need.SHARES), "shares"),
+        ("spatial-paged", default_kind(), "paging"),
+    ],
 )
 def test_a_policy_that_needs_what_the_device_cannot_do_is_refused(
     policy: str, kind: DeviceKind, need: str, tmp_path: Path

@@ -62,7 +62,7 @@ def test_best_fits_where_the_planners_it_starts_from_fit_and_is_as_fast(traces: 
     trace = traces[network]
     budget = int(0.7 * trace.peak_bytes)
     found = summary_of(trace, best.plan(trace, budget, DEVICE, time_limit_seconds=1.0), DEVICE)
-    for name in ("vdnn", "superneurons", "capuchin", "dtr"):
+    for name in best.KNOWN:
         try:
             other = summary_of(trace, PLANNERS.make(name)(trace, budget, DEVICE), DEVICE)
         except CannotFitError:

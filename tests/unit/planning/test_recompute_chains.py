@@ -77,3 +77,16 @@ def test_a_tensor_cannot_be_recomputed_through_a_random_op() -> None:
 def test_a_tensor_cannot_be_recomputed_from_a_source_that_was_overwritten() -> None:
     with pytest.raises(CannotRecomputeError, match="tensor 0 was overwritten"):
         RecomputeChains(in_place(rewritten=True)).complete([gone(1, 3, 5)])
+
+
+@pytest.mark.parametrize(("tensor", "before"), [(1, 1), (1, 0), (2, 3)])
+def test_a_tensor_cannot_be_recomputed_before_the_op_that_makes_it(tensor: int, before: int) -> None:
+    chains = RecomputeChains(in_place())
+    with pytest.raises(CannotRecomputeError, match=f"no op makes tensor {tensor} before op {before}"):
+        chains.made([tensor], before, lambda _: False)
+
+
+def test_an_input_that_no_op_writes_cannot_be_recomputed() -> None:
+    trace = make_trace([Op(reads=(0,))], [Tensor(bytes=5, born=-1, died=0, kind=Kind.INPUT)])
+    with pytest.raises(CannotRecomputeError, match="no op makes tensor 0 before op 1"):
+        RecomputeChains(trace).made([0], 1, lambda _: False)

@@ -8,12 +8,15 @@ import pytest
 
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Trace
+from neaptide.planning.analysis.layer_kinds import LayerKind
 from neaptide.planning.apply import apply, summary_of
 from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import liveness, superneurons
 from neaptide.planning.planners.superneurons import Pool, Recomputation
 from neaptide.reproductions.networks.layers import network_trace
-from neaptide.reproductions.networks.superneurons_networks import alexnet
+from neaptide.reproductions.networks.limits import live_trace
+from neaptide.reproductions.networks.superneurons_networks import alexnet, resnet
+from steps import chain_step, device
 
 DEVICE = find_device("K40")
 UNTIMED = replace(DEVICE, link_bandwidth=1e15)  # the paper's figures ignore time: every copy is in time
@@ -58,14 +61,14 @@ def test_offloading_and_recomputation_lower_the_peak_further(
     trace: Trace, way: Recomputation, peak: float, reruns: int
 ) -> None:
     pool = Pool.of(trace)
-    plan = Plan(planner="superneurons", gaps=pool.gaps(len(pool.convolutions), way))
+    plan = Plan(planner="superneurons", gaps=pool.gaps(len(pool.offloadable), way))
     apply(trace, plan, UNTIMED).check()
     summary = summary_of(trace, plan, UNTIMED)
     assert (megabytes(summary.peak_bytes), summary.reruns) == (peak, reruns)
 
 
 def test_the_peaks_are_at_the_backward_of_the_layers_that_arithmetic_by_hand_gives(trace: Trace) -> None:
-    pool, everything = Pool.of(trace), len(Pool.of(trace).convolutions)
+    pool, everything = Pool.of(trace), len(Pool.of(trace).offloadable)
     for way, layer in ((Recomputation.NONE, "pooling 7"), (Recomputation.SPEED, "pooling 3")):
         planned = apply(trace, Plan(planner="superneurons", gaps=pool.gaps(everything, way)), UNTIMED)
         assert planned.ops.module[int(planned.held_bytes.argmax())] == layer
@@ -93,3 +96,29 @@ def test_every_budget_is_kept_or_refused_with_how_low_it_can_go(trace: Trace) ->
         CannotFitError, match="superneurons cannot meet 700 MiB: it reaches 886 MiB, and no plan can go below"
     ):
         superneurons.plan(trace, 700 << 20, DEVICE)
+
+
+def test_memory_centric_recomputation_is_for_budgets_that_nothing_else_meets() -> None:
+    names = [f"aten::{name}" for name in ("convolution", "relu", "convolution", "relu", "relu")]
+    trace = chain_step([8, 6, 10, 4, 2], names=names)  # cost-aware recomputation reaches 18 bytes
+    for budget in (18, 17):
+        assert apply(trace, superneurons.plan(trace, budget, device()), device()).peak_bytes == budget
+    with pytest.raises(CannotFitError, match="superneurons cannot meet 16 B: it reaches 17 B"):
+        superneurons.plan(trace, 16, device())
+
+
+def test_results_of_joins_stay_on_the_device_unless_they_are_offloaded_too() -> None:
+    """Two blocks with a join each: the paper's rule neither offloads the results of joins nor recomputes them."""
+    network = resnet((2, 1, 1, 1), 16)
+    joins = [position for position, layer in enumerate(network.layers) if layer.kind is LayerKind.JOIN]
+    live = live_trace(network, UNTIMED)
+    last = len(network.layers)  # the first op of the backward pass: everything saved is held, or away
+
+    def held_joins(kinds: frozenset[LayerKind]) -> list[int]:
+        pool = Pool.of(live, kinds)
+        gaps = pool.gaps(len(pool.offloadable), Recomputation.COST_AWARE)
+        away = {gap.tensor for gap in gaps if gap.after < last < gap.before}
+        return [join for join in joins if join not in away]
+
+    assert held_joins(superneurons.OFFLOADED) == joins
+    assert held_joins(superneurons.OFFLOADED | {LayerKind.JOIN}) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.control.actions import Admit, Resume, SetGate, Start, Suspend
+from neaptide.core.control.actions import Admit, Resume, SetGate, SetPlan, Start, Suspend
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.policies.antman import AntMan
@@ -29,7 +29,7 @@ class TestMemory:
             *(Start("g"), Start("a")),
         ]
 
-    def test_of_equals_the_oldest_is_guaranteed(self) -> None:
+    def test_the_oldest_of_equals_is_guaranteed(self) -> None:
         jobs = other("a", 60, 0, state=QUEUED), other("b", 60, 0, state=QUEUED, arrived_ns=1)
         assert AntMan().decide(view(*jobs)) == [Admit("a"), Start("a")]
 
@@ -51,6 +51,29 @@ class TestMemory:
 
     def test_a_policy_leaves_an_evicted_job_to_the_engine(self) -> None:
         assert AntMan().decide(view(other("a", state=JobState.SUSPENDED, evicted=True))) == []
+
+
+class TestOverflow:
+    """Job a needs 50 bytes, or 38 if it sends 12 of them to the host, or 30 with still more of them there."""
+
+    PLANS = (tide(30, persistent=20), tide(18, persistent=20, step_ns=12), tide(10, persistent=20, step_ns=15))
+
+    def test_a_job_that_does_not_fit_beside_the_guaranteed_one_sends_its_overflow_to_the_host(self) -> None:
+        way = job("a", *self.PLANS)
+        assert AntMan().decide(view(way, guaranteed(state=RUNNING))) == [SetPlan("a", 1), Start("a")]
+        assert AntMan().decide(view(way, guaranteed(state=RUNNING), budget=97)) == [SetPlan("a", 2), Start("a")]
+
+    def test_it_is_suspended_as_a_whole_only_if_no_plan_fits(self) -> None:
+        assert AntMan().decide(view(job("a", *self.PLANS), guaranteed(state=RUNNING), budget=89)) == [Suspend("a")]
+
+    def test_the_plan_changes_between_iterations_only(self) -> None:
+        running = job("a", *self.PLANS, state=RUNNING)
+        assert AntMan().decide(view(running, guaranteed(state=QUEUED))) == [Admit("g"), Start("g")]
+
+    def test_its_tensors_stay_on_the_device_again_when_there_is_room(self) -> None:
+        overflows = job("a", *self.PLANS, plan=1)
+        assert AntMan().decide(view(overflows, guaranteed(state=RUNNING), budget=110)) == [SetPlan("a", 0), Start("a")]
+        assert AntMan().decide(view(overflows)) == [SetPlan("a", 0), Start("a")]  # it is the guaranteed one now
 
 
 class TestSlowdown:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from neaptide.core.control.actions import Action, Admit, CapInFlight, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.control.actions import Action, Admit, CapInFlight, SetClass, SetGate, SetPlan, Start, Suspend, WakeAt
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.neaptide import Neaptide
@@ -20,7 +20,8 @@ def decide(seen: View) -> list[Action]:
 
 
 def serving(**facts: Any) -> JobView:
-    return job("serve", SERVES, kind=JobKind.INFERENCE, deadline_ns=100 * MS, **facts)
+    given = {"kind": JobKind.INFERENCE, "deadline_ns": 100 * MS, "in_deadline_class": True, **facts}
+    return job("serve", SERVES, **given)
 
 
 def test_the_job_with_the_least_left_to_do_is_first() -> None:
@@ -150,3 +151,14 @@ def test_a_job_takes_the_plan_that_serves_all_best() -> None:
 def test_after_a_budget_cut_jobs_are_suspended() -> None:
     filling = tide(60, step_ns=MS, persistent=20)
     assert decide(view(job("a", filling, state=RUNNING), job("b", filling, arrived_ns=1), budget=99)) == [Suspend("b")]
+
+
+def test_among_jobs_of_unknown_length_that_hurt_each_other_the_one_with_the_smaller_share_is_next() -> None:
+    slow = {"beside": {"a": 3.0, "b": 3.0}, "iterations_done": 1}
+    returned = job("a", TIDE, share_ns=100, service_ns=0, **slow)
+    other = job("b", OTHER, share_ns=99, service_ns=10**9, **slow)
+    assert decide(view(returned, other, budget=200)) == [Start("b")]
+
+
+def test_a_job_with_a_deadline_is_put_into_the_deadline_class() -> None:
+    assert decide(view(serving(in_deadline_class=False), budget=200)) == [SetClass("serve", True)]

@@ -33,7 +33,7 @@ def test_a_lower_curve_is_not_worth_any_amount_of_time() -> None:
     assert best_plan(job("a", TALL, slow), [other], 100, in_flight=16) == 0
 
 
-def test_where_the_device_is_full_running_together_is_worth_nothing() -> None:
+def test_running_together_on_a_full_device_is_worth_nothing() -> None:
     plans = [tide(20, 60, 100, 60, 20, step_ns=MS, utilisation=1.0), tide(*[40] * 6, step_ns=MS, utilisation=1.0)]
     other = tide(60, 60, 60, 60, 60, step_ns=MS, utilisation=1.0)
     assert best_plan(job("a", *plans), [other], 100, in_flight=16) == 0

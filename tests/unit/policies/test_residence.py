@@ -3,6 +3,7 @@ from typing import Any
 from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspend
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
+from neaptide.core.rules.turns import ITERATIONS
 from neaptide.policies.parts.residence import Residence, remaining_ns
 from views import job, tide
 
@@ -10,8 +11,8 @@ QUEUED, READY, RUNNING, SUSPENDED = JobState.QUEUED, JobState.READY, JobState.RU
 BIG = tide(60, step_ns=1000, persistent=30)
 
 
-def settle(*ranked: JobView, budget: int = 100, aged: bool = False) -> tuple[list[Action], list[str]]:
-    actions, here = Residence(ranked, budget, 16, lambda _: aged).settle()
+def settle(*ranked: JobView, budget: int = 100, aged: bool = False, now: int = 0) -> tuple[list[Action], list[str]]:
+    actions, here = Residence(ranked, budget, now, 16, lambda _: aged).settle()
     return actions, [each.name for each in here]
 
 
@@ -75,7 +76,7 @@ def test_a_job_is_admitted_with_the_plan_that_fits() -> None:
 
 
 def test_a_job_of_unknown_length_is_expected_to_need_as_much_again() -> None:
-    assert remaining_ns(job("a", BIG, service_ns=5000)) == 6000
+    assert remaining_ns(job("a", BIG, share_ns=5000)) == 6000
     assert remaining_ns(job("a", BIG, iterations_left=3)) == 3000
     assert remaining_ns(job("a", BIG, kind=JobKind.INFERENCE, requests=(1, 2, 3))) == 3000
 
@@ -86,3 +87,10 @@ def test_no_training_job_is_admitted_while_better_ranked_ones_use_the_device_fou
     assert settle(*full, serve)[1] == ["0", "1", "2", "3", "serve"]
     inside = job("inside", tide(1, utilisation=1.0))
     assert settle(*full, inside)[1] == ["0", "1", "2", "3", "inside"]
+
+
+def test_jobs_of_unknown_length_that_do_not_fit_together_take_turns() -> None:
+    waits, here = job("waits", BIG, state=SUSPENDED, since_ns=100), job("here", BIG, lane_since_ns=200, share_ns=10**9)
+    turn = ITERATIONS * 1000
+    assert settle(waits, here, now=200 + turn) == ([], ["here"])
+    assert settle(waits, here, now=201 + turn) == ([Suspend("here"), Resume("waits")], ["waits"])

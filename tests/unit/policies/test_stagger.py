@@ -1,7 +1,15 @@
 from neaptide.core.control.actions import CapInFlight
 from neaptide.core.control.job import JobState
 from neaptide.core.traces.curve import MemoryCurve
-from neaptide.policies.parts.stagger import RunningCurves, Stagger, capped_curve, caps, fits_now, remaining_curve
+from neaptide.policies.parts.stagger import (
+    RunningCurves,
+    Stagger,
+    capped_curve,
+    caps,
+    fits_now,
+    highest_to_come,
+    remaining_curve,
+)
 from views import job, tide
 
 RUNNING = JobState.RUNNING
@@ -27,6 +35,11 @@ def test_nothing_remains_when_all_iterations_are_at_their_ends() -> None:
     assert remaining_curve([job("a", TIDE, state=RUNNING, position_ns=5 * MS)], in_flight=16) is None
 
 
+def test_the_highest_to_come_never_rises() -> None:
+    assert highest_to_come(curve(2, 6, 3)).bytes.tolist() == [6, 6, 3]
+    assert highest_to_come(curve(2, 6, 3)).edges_ns.tolist() == [0, 10, 20, 30]
+
+
 def test_a_curve_fits_now_if_it_does_at_every_step_of_both() -> None:
     assert fits_now(curve(5), None, 5)
     assert not fits_now(curve(6), None, 5)
@@ -50,6 +63,21 @@ def test_jobs_start_in_their_order_while_they_fit() -> None:
     starts, delay_ns = STRICT.plan(jobs, [], 120)
     assert [each.name for each in starts] == ["a", "b"]
     assert delay_ns == 3 * MS  # then both are past their peaks
+
+
+def test_an_iteration_that_is_slowed_down_less_than_the_running_one_is_delayed_longer() -> None:
+    running = job("running", TIDE, state=RUNNING, beside={"a": 2.0})
+    assert STRICT.plan([job("a", TIDE)], [running], 80)[1] == 2 * MS
+    # While the running one does a step the new one does two: at 20, 40, 60 after 0, 0.5 and 1 ms of the other's time.
+    assert STRICT.plan([job("a", TIDE, beside={"running": 1.0})], [running], 80)[1] == 3 * MS
+    equally = job("a", TIDE, beside={"running": 2.0})
+    assert STRICT.plan([equally], [running], 80)[1] == 2 * MS
+
+
+def test_room_before_the_peak_of_a_running_iteration_is_kept_for_it() -> None:
+    running = job("running", TIDE, state=RUNNING)
+    assert STRICT.plan([job("brief", tide(30, step_ns=MS))], [running], 89) == ([], 3 * MS)
+    assert [each.name for each in STRICT.plan([job("brief", tide(30, step_ns=MS))], [running], 90)[0]] == ["brief"]
 
 
 def test_only_a_few_jobs_behind_the_first_that_waits_are_tried() -> None:
@@ -83,11 +111,11 @@ def test_kernels_in_flight_are_capped_while_the_peaks_do_not_fit_together() -> N
     assert caps(free, 120, 16) == []
 
 
-def test_a_job_that_must_not_start_early_waits_for_its_whole_delay() -> None:
-    early = Stagger(in_flight=16, early=0.5, behind=2)
-    running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]
+def test_a_delay_shorter_than_the_share_early_of_the_iteration_is_ignored() -> None:
+    running = [job("running", TIDE, state=RUNNING, position_ns=2 * MS)]  # the next iteration fits after 1 of its 5 ms
+    assert Stagger(in_flight=16, early=0.1, behind=2).plan([job("a", TIDE)], running, 79) == ([], MS // 2)
+    early = Stagger(in_flight=16, early=0.2, behind=2)
     assert [each.name for each in early.plan([job("a", TIDE)], running, 79)[0]] == ["a"]
-    assert early.plan([job("a", TIDE)], running, 79, not_early=lambda *_: True) == ([], MS)
 
 
 def test_peaks_that_fit_together_need_no_sum_and_others_may_still_fit() -> None:

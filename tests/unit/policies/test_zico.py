@@ -9,9 +9,9 @@ TIDE = tide(20, 40, 60, 40, 20, step_ns=1_000_000)
 MS = 1_000_000
 
 
-def decide(seen: View, early: float = 0) -> list[Action]:
+def decide(seen: View) -> list[Action]:
     """Without the caps on kernels in flight, which a test of its own looks at."""
-    return [action for action in Zico(early=early).decide(seen) if not isinstance(action, CapInFlight)]
+    return [action for action in Zico().decide(seen) if not isinstance(action, CapInFlight)]
 
 
 def test_iterations_that_fit_together_start_together() -> None:
@@ -41,8 +41,9 @@ def test_persistent_bytes_of_every_admitted_job_count() -> None:
 
 def test_jobs_that_differ_are_fitted_by_their_own_curves() -> None:
     short = tide(30, step_ns=MS)
-    # The short tide fits beside the long one's first and last steps only.
-    assert decide(view(job("a", TIDE), job("b", short), budget=60)) == [Start("a"), Start("b")]
+    # The short tide fits beside the long one's last step. It would also fit before the long one rises; but what that
+    # will need is kept for it, because it is older.
+    assert decide(view(job("a", TIDE), job("b", short), budget=60)) == [Start("a"), WakeAt(4 * MS)]
     running = job("a", TIDE, state=RUNNING, position_ns=MS)
     assert decide(view(running, job("b", short), budget=60)) == [WakeAt(3 * MS)]
 
@@ -99,10 +100,14 @@ def test_no_new_job_overtakes_a_suspended_one() -> None:
     assert decide(view(running, away, new, budget=99)) == []
 
 
-def test_a_delay_that_is_short_compared_with_the_iteration_is_ignored() -> None:
-    running = job("a", TIDE, state=RUNNING, position_ns=MS)
-    assert decide(view(running, job("b", TIDE), budget=80), early=0.1) == [WakeAt(MS // 2)]
-    assert decide(view(running, job("b", TIDE), budget=80), early=0.2) == [Start("b")]
+def test_a_delay_that_is_short_compared_with_the_iteration_is_waited_for() -> None:
+    running = job("a", TIDE, state=RUNNING, position_ns=2 * MS - 60_000)
+    assert decide(view(running, job("b", TIDE), budget=80)) == [WakeAt(60_000)]
+
+
+def test_the_policy_does_not_look_all_the_time_at_an_iteration_that_stands_still_just_before_the_room_is_free() -> None:
+    running = job("a", TIDE, state=RUNNING, position_ns=2 * MS - 1)
+    assert decide(view(running, job("b", TIDE), budget=80)) == [WakeAt(TIDE.solo_ns // 100)]
 
 
 def test_kernels_in_flight_are_capped_while_the_peaks_do_not_fit_together() -> None:

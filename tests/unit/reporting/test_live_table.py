@@ -47,7 +47,7 @@ def test_the_headline_sums_the_speeds_of_jobs_against_running_alone() -> None:
     [
         ("ready", {}, "waiting"),
         ("running", {"stalled": True}, "no memory"),
-        ("waiting to be measured", MEASURED_YET, "to be measured"),
+        ("running unmeasured", MEASURED_YET, "unmeasured"),
         ("queued", {}, "queued"),
         ("failed", {}, "failed"),
     ],
@@ -60,15 +60,33 @@ def test_a_job_that_ended_shows_no_rate_and_no_memory() -> None:
     assert drawn(LiveTable(status(job_status("first", "done"))))[4].split()[1:5] == ["done", "-", "-", "-"]
 
 
+def test_jobs_that_ended_are_below_those_that_run() -> None:
+    lines = drawn(LiveTable(status(job_status("a", "done"), job_status("b", "interrupted"), job_status("c"))))
+    assert [line.split()[:2] for line in lines[4:]] == [["c", "running"], ["a", "done"], ["b", "interrupted"]]
+
+
+def test_a_job_that_takes_the_name_of_an_ended_one_has_lines_of_its_own() -> None:
+    lines, ended = LiveLines(), job_status("a", "done", pid=1)
+    assert len(list(lines.lines(status(ended)))) == 1
+    again = job_status("a", pid=2)
+    assert len(list(lines.lines(status(again, ended)))) == 1
+    assert list(lines.lines(status(again, ended))) == []
+
+
+def test_a_line_about_a_job_cannot_control_the_terminal() -> None:
+    (line,) = LiveLines().lines(status(job_status("a\x1b[2J", "failed", reason="no \x1b]0;room\x07\nhere")))
+    assert line == r"[   5.0 s] a\x1b[2J: failed: no \x1b]0;room\x07 here"
+
+
 def test_a_process_that_has_not_connected_is_shown_as_starting() -> None:
     assert drawn(LiveTable(status(), ["late"]))[4].split() == ["late", "starting"]
 
 
 def test_the_table_fits_a_narrow_terminal_and_a_name_cannot_control_it() -> None:
-    jobs = [job_status("a\x1b[2Jname-that-is-very-long-indeed"), job_status("b", "waiting to be measured")]
+    jobs = [job_status("a\x1b[2Jname-that-is-very-long-indeed"), job_status("b", "running unmeasured")]
     lines = drawn(LiveTable(status(*jobs)), width=80)
     assert max(map(len, lines)) <= 80
-    assert lines[4].startswith("a?[2Jname-tha…")
+    assert lines[4].startswith(r"a\x1b[2Jname-…")
     assert lines[4].endswith("10/40")
 
 
@@ -121,7 +139,7 @@ def test_without_a_terminal_the_display_prints_lines_and_the_last_output_of_fail
         "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone",
         "a failed after 2.0 s: exit code 1; a.log ends with",
         "  Traceback",
-        "  [bold]KeyError: 'x'?[2J",
+        r"  [bold]KeyError: 'x'\x1b[2J",
         "b ended after 2.0 s",
     ]
 

@@ -33,12 +33,18 @@ HEADER = Header(
 ENTRIES: tuple[Entry, ...] = (
     ev.JobArrived(0, "a"),
     ev.RequestArrived(0, "a"),
+    ev.RequestArrived(1, "a", arrived_ns=0, expected=True, tracked=True),
+    ev.RequestCalled(1, "a", 0, joins=True),
+    ev.RequestAnswered(1, "a", 0, 1),
     Decided(0, act.Admit("a", lane=1)),
     Decided(0, act.Start("a")),
     Decided(0, act.SetPlan("a", 1)),
     Decided(0, act.SetGate("a", False)),
     Decided(0, act.CapInFlight("a", None)),
     Decided(0, act.MoveLane("a", 2)),
+    Decided(0, act.SizeLane(2, 40)),
+    Decided(0, act.SetClass("a", True)),
+    Decided(0, act.SetShare("a", 0.5)),
     Decided(0, act.Suspend("a")),
     Decided(0, act.Resume("a")),
     Decided(1, act.WakeAt(8)),
@@ -47,6 +53,7 @@ ENTRIES: tuple[Entry, ...] = (
     ev.IterationEnded(3, "a", 3, (0,)),
     ev.JobStalled(4, "a"),
     ev.JobGrew(4, "a", 60),
+    ev.JobMeasured(4, "a", 17),
     ev.JobEvicted(4, "a"),
     ev.JobSuspended(5, "a"),
     ev.JobResumed(6, "a"),
@@ -54,6 +61,7 @@ ENTRIES: tuple[Entry, ...] = (
     ev.Woken(8),
     ev.JobEnded(9, "a"),
     ev.JobFailed(9, "a", "out of memory"),
+    ev.JobLeft(9, "a"),
 )
 
 
@@ -72,7 +80,7 @@ def test_runs_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert second.entries == ENTRIES[:1]
 
 
-def test_what_a_daemon_saw_is_in_the_line_of_its_event(tmp_path: Path) -> None:
+def test_the_line_of_an_event_holds_the_observation_of_the_daemon(tmp_path: Path) -> None:
     handled = Handled(ev.PhaseEnded(2, "a", Phase.BACKWARD), {"a": Observation(5, 70), "b": Observation(0, 1)})
     line = encode_line(handled)
     assert json.loads(line) == {

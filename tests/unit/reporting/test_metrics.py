@@ -13,8 +13,11 @@ from neaptide.core.control.events import (
     JobEnded,
     JobEvicted,
     JobFailed,
+    JobLeft,
     JobStalled,
+    RequestAnswered,
     RequestArrived,
+    RequestCalled,
     Woken,
 )
 from neaptide.core.control.job import Job, JobKind
@@ -127,6 +130,35 @@ def test_a_failed_job_is_not_done() -> None:
     assert metrics.finished == (0, 1)
     assert metrics.makespan_ns is None
     assert metrics.jobs[0].failure == "out of memory"
+
+
+def test_a_job_that_left_and_joined_again_is_one_job_from_its_first_arrival_on() -> None:
+    entries: list[Entry] = [JobArrived(0, "a"), Decided(0, Start("a")), IterationEnded(10, "a", 10), JobLeft(12, "a")]
+    entries += [JobArrived(20, "a"), Decided(20, Start("a")), IterationEnded(30, "a", 10), JobEnded(31, "a")]
+    metrics = measure(entries, [training("a")], 40)
+    assert metrics.finished == (1, 1)
+    assert (metrics.makespan_ns, metrics.jobs[0].iterations, metrics.jobs[0].failure) == (31, 2, "")
+
+
+def test_a_request_of_several_samples_counts_as_so_many() -> None:
+    metrics = measure([JobArrived(0, "s"), RequestArrived(0, "s", 3)], [inference("s")], 5)
+    assert metrics.jobs[0].requests == 3
+
+
+def test_a_tracked_request_is_answered_when_the_program_says_so_and_not_by_an_iteration() -> None:
+    entries: list[Entry] = [
+        JobArrived(0, "s"),
+        RequestArrived(5, "s", arrived_ns=2, expected=True, tracked=True),
+        RequestCalled(8, "s", 2),
+        IterationEnded(15, "s", 6, (2,)),
+        RequestCalled(16, "s", 2),  # it calls its model once more
+        IterationEnded(20, "s", 4, (2,)),
+    ]
+    before, answer = measure(entries, [inference("s", 20)], 22), RequestAnswered(23, "s", 2, 21)
+    assert (before.jobs[0].requests, before.jobs[0].latencies_ns, before.jobs[0].due) == (1, [], 0)
+    after = measure([*entries, answer], [inference("s", 20)], 30)
+    assert (after.jobs[0].latencies_ns, after.jobs[0].in_time, after.attainment) == ([21], 0, 0.0)
+    assert measure([*entries, answer], [inference("s", 21)], 30).attainment == 1.0
 
 
 def serving(deadline_ns: int | None, until: int) -> Metrics:

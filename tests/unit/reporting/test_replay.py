@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Path:
         for member, caller in zip(members, callers, strict=True):
             member.begin_iteration()
             clock.pass_seconds(0.004)
-            daemon.heard(caller, say.IterationEnded(index, 1.0, 4_000_000))
+            daemon.heard(caller, say.IterationEnded(index, 1.0, 0, 4_000_000))
     daemon.close()
     for member in members:
         member.leave()

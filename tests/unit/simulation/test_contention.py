@@ -15,13 +15,16 @@ from neaptide.core.control.job import Job
 from neaptide.core.device import find_device
 from neaptide.simulation import Contention, Submission, library, simulate
 from neaptide.simulation.contention import Demand, demands_of, rates
-from neaptide.simulation.engine import costs_of
+from neaptide.simulation.engine import native_contention
 from simple_policies import Everything
 
 DEVICE = find_device("V100-16GB")
 _share = st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))
 _seconds = st.one_of(st.just(float("inf")), st.floats(1e-9, 1))
 _demands = st.lists(st.builds(Demand, _share, _share, _share, _share, _seconds), min_size=1, max_size=8)
+_classes = st.lists(
+    st.builds(Demand, _share, _share, _share, _share, _seconds, deadline=st.booleans()), min_size=1, max_size=8
+)
 _contentions = st.builds(
     Contention,
     compute=st.floats(0.1, 3),
@@ -35,14 +38,20 @@ _contentions = st.builds(
 def native(demands: list[Demand], contention: Contention) -> list[float]:
     values = [value for each in demands for value in astuple(each)]
     given_demands, found = (ctypes.c_double * len(values))(*values), (ctypes.c_double * len(demands))()
-    costs = costs_of(contention)
+    costs = native_contention(contention)
     library.load(library.built()).neaptide_rates(given_demands, len(demands), ctypes.byref(costs), found)
     return list(found)
 
 
-@given(_demands, _contentions)
+@given(_classes, _contentions)
 def test_the_native_rates_are_those_of_the_reference_to_the_bit(demands: list[Demand], contention: Contention) -> None:
     assert native(demands, contention) == rates(demands, contention)
+
+
+def test_ops_of_deadline_jobs_run_as_if_alone_and_others_share_what_is_left() -> None:
+    server, training = Demand(fill=0.75, deadline=True), Demand(fill=1.0)
+    assert rates([training, server], Contention(wave_seconds=0)) == [0.25, 1.0]
+    assert rates([training, Demand(fill=1.0, deadline=True)], Contention(wave_seconds=0)) == [0.0, 1.0]
 
 
 @given(_demands, _contentions)

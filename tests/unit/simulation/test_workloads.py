@@ -7,6 +7,7 @@ from itertools import islice, pairwise, takewhile
 
 import pytest
 
+from neaptide.simulation.salus_workloads import SECONDS, public_workloads
 from neaptide.simulation.workloads import (
     SALUS_WORKLOADS,
     JobWanted,
@@ -96,3 +97,13 @@ def test_bad_csv_is_refused_with_the_line(text: str, problem: str) -> None:
 def test_a_trace_needs_a_job() -> None:
     with pytest.raises(ValueError, match="at least one job, not 0"):
         salus_jobs(0, count=0)
+
+
+def test_the_public_workloads_of_salus_are_33_networks_and_batches_in_three_lengths() -> None:
+    jobs = public_workloads(seed=0)
+    assert sorted(map(repr, jobs)) == sorted(map(repr, public_workloads(seed=1)))
+    assert jobs != public_workloads(seed=1)
+    assert len(jobs) == 99
+    assert {(job.model, job.batch) for job in jobs} <= set(SALUS_WORKLOADS)
+    assert all(short < middle < long for short, middle, long in SECONDS.values())
+    assert {job.arrives_ns for job in jobs} == {0}

@@ -35,6 +35,7 @@ def bench(
 ) -> int:
     """Run one of the project's benchmarks and show its figures beside their goals."""
     from neaptide.cli import console
+    from neaptide.core.text import complain
     from neaptide.reporting.terminal.bench import figures_json, figures_table
     from neaptide.reporting.terminal.failure import print_failure
 
@@ -55,7 +56,7 @@ def bench(
         out.print(figures_table(path.stem, found))
     if error is not None:
         print_failure(error, path)
-        print(f"neaptide: benchmark {path.stem} failed", file=sys.stderr)
+        complain(f"benchmark {path.stem} failed")
         return FAILED
     if json:
         print(figures_json(path.stem, found))
@@ -67,10 +68,11 @@ def _growing_table(name: str, out: Console) -> Iterator[Callable[[Sequence[Figur
     """Show the figures so far: on a terminal in a table that vanishes at the end, elsewhere line by line on stderr."""
     from rich.live import Live
 
+    from neaptide.core.text import print_to_stderr
     from neaptide.reporting.terminal.bench import figure_line, figures_table
 
     if not out.is_terminal:
-        yield lambda figures: print(figure_line(figures[-1]), file=sys.stderr, flush=True)
+        yield lambda figures: print_to_stderr(figure_line(figures[-1]))
         return
     with Live(f"running benchmark {name}", console=out, transient=True) as live:
         yield lambda figures: live.update(figures_table(name, figures), refresh=True)

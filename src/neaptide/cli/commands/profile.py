@@ -59,6 +59,7 @@ def profile(
 
 
 def _profile_script(path: Path, arguments: tuple[str, ...], output: Path | None, figure: Path | None) -> int:
+    from neaptide.core.text import complain
     from neaptide.reporting.terminal.failure import print_failure
     from neaptide.scenarios.sources import run_script
 
@@ -68,7 +69,7 @@ def _profile_script(path: Path, arguments: tuple[str, ...], output: Path | None,
         print_failure(run.error, path)
         how = f"exit code {run.error.code}" if isinstance(run.error, SystemExit) else type(run.error).__name__
         seen = "" if run.trace is None else "; this is the profile so far"
-        print(f"neaptide: {path} ended with {how}{seen}", file=sys.stderr)
+        complain(f"{path} ended with {how}{seen}")
     if run.trace is not None:
         print()
         note = "" if run.complete else "The script ended before a profile had all it wants: its times are less exact."

@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 def replay(
-    folder: Annotated[Path, Parameter(help="A folder that neaptide run wrote.")],
+    folder: Annotated[Path | None, Parameter(help="A folder that neaptide run wrote.")] = None,
     /,
     *,
     policy: Annotated[
@@ -20,6 +20,8 @@ def replay(
     ] = None,
 ) -> int:
     """Replay the decisions of a run; 0 when they are the same, 1 when not."""
+    if folder is None:
+        raise ValueError("name the folder of a run; neaptide run prints the folder that it writes")
     from neaptide.cli import console
     from neaptide.policies.files import find_policy
     from neaptide.reporting.logs.replay import Answer, logged_policy

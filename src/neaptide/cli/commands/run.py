@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neaptide.cli.device_flags import flags_of
+from neaptide.cli.device_flags import flags_of, kind_with_flags
 from neaptide.devices import default_kind
 from neaptide.devices.interface import DeviceSettings
 
 if TYPE_CHECKING:
     _Settings = DeviceSettings
 else:
-    _Settings = flags_of(default_kind().settings_type)
-_NO_SETTINGS: DeviceSettings = default_kind().settings_type()
+    _Settings = flags_of(kind_with_flags().settings_type)
+_NO_SETTINGS: DeviceSettings = kind_with_flags().settings_type()
 
 
 def run(
@@ -30,18 +30,28 @@ def run(
         Path | None, Parameter(name=["--output", "-o"], help="Folder for the jobs' output, the log and the report.")
     ] = None,
     private: Annotated[bool, Parameter(help="Leave a running daemon alone and use one of this run's own.")] = False,
+    without_neaptide: Annotated[
+        Literal["one-after-the-other", "at-once"] | None,
+        Parameter(help="For comparison: run a file's jobs without a daemon, each alone or all at once."),
+    ] = None,
     name: Annotated[str | None, Parameter(help="A command's name in tables. Default: its script's.")] = None,
     kind: Annotated[
         Literal["training", "inference"] | None, Parameter(help="What a command does. Default: training.")
     ] = None,
-    priority: Annotated[int | None, Parameter(help="A command's priority; larger goes first. Default: 0.")] = None,
+    priority: Annotated[
+        int | None, Parameter(help="A command's priority; one more doubles its share. Default: 0.")
+    ] = None,
     slo: Annotated[str | None, Parameter(help="The time for one batch of an inference command, such as 50ms.")] = None,
     iterations: Annotated[int | None, Parameter(help="How many iterations a command does, if it is known.")] = None,
+    memory: Annotated[
+        str | None, Parameter(help="What a command will hold at most, such as 2GiB, if no earlier run was measured.")
+    ] = None,
     device: _Settings = _NO_SETTINGS,
 ) -> int:
     """Run jobs so that they share the device under one budget."""
     if target is None:
         raise ValueError("name a TOML file of jobs, or write a command: neaptide run -- python train.py")
+    default_kind()  # a device that is not here, or cannot be shared, is refused before anything starts
     from neaptide.cli.running.jobs_file import budget_of, deadline_of
     from neaptide.live.runs.daemon_for_run import DaemonRequest
 
@@ -49,30 +59,34 @@ def run(
     if target.endswith(".toml"):
         from neaptide.cli.running.run_file import run_file
 
-        of_a_command = {"name": name, "kind": kind, "priority": priority, "slo": slo, "iterations": iterations}
+        of_a_command = {"name": name, "kind": kind, "priority": priority, "slo": slo}
+        of_a_command |= {"iterations": iterations, "memory": memory}
         if given := [f"--{key}" for key, value in of_a_command.items() if value is not None]:
             raise ValueError(f"{' and '.join(given)} can only be given for a command; write it into {target}")
         if arguments:
             raise ValueError(f"{target} is a file of jobs and takes no arguments, but {arguments[0]!r} follows it")
-        return run_file(Path(target), wanted, device, output)
+        return run_file(Path(target), wanted, device, output, without_neaptide)
 
-    from neaptide.cli.running.jobs_file import checked_name, command_of, name_of
+    from neaptide.cli.running.jobs_file import command_of, memory_of, name_of
     from neaptide.cli.running.run_command import run_command
     from neaptide.live.runs.launching import JobCommand
 
+    if without_neaptide is not None:
+        raise ValueError(
+            "--without-neaptide is for a file of jobs; a single command is run as it is, without neaptide run"
+        )
     if output is not None:
         raise ValueError("--output is for a file of jobs; what a command prints is printed here")
-    if iterations is not None and iterations < 1:
-        raise ValueError(f"--iterations must be at least 1, not {iterations}")
     _check_is_no_script(target)
     command = command_of((target, *arguments))
     job = JobCommand(
-        name=checked_name(name_of(command) if name is None else name),
+        name=name_of(command) if name is None else name,
         command=command,
         kind=kind or "training",
         priority=priority or 0,
         deadline_seconds=None if slo is None else deadline_of(slo),
         iterations=iterations,
+        memory_bytes=None if memory is None else memory_of(memory),
     )
     return run_command(job, device, wanted)
 

@@ -14,10 +14,9 @@ NOT_RUNNING = 3  # the exit code that init scripts use for it
 
 def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instead.")] = False) -> int:
     """Show the daemon and its jobs; exit code 3 when none runs."""
-    import sys
-
     import msgspec
 
+    from neaptide.core.text import complain, printable
     from neaptide.core.units import format_bytes, format_seconds
     from neaptide.live.protocol.asking import NoDaemonError, ask
     from neaptide.live.protocol.messages import Status, StatusRequest
@@ -26,7 +25,7 @@ def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instea
     try:
         answer = ask(runtime_paths(), StatusRequest())
     except NoDaemonError as error:
-        print(f"neaptide: {error}", file=sys.stderr)
+        complain(str(error))
         return NOT_RUNNING
     assert isinstance(answer, Status)
     if json:
@@ -38,18 +37,24 @@ def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instea
         f"most {format_bytes(answer.high_water_bytes)}"
     )
     if answer.problem:
-        print(f"problem: {answer.problem}")
+        print(f"problem: {printable(answer.problem)}")
     if not answer.jobs:
         print("no jobs")
     for job in answer.jobs:
-        print(_line(job))
+        print(printable(line_of(job)))
     return 0
 
 
-def _line(job: JobStatus) -> str:
+def line_of(job: JobStatus) -> str:
+    """What is said of one job."""
+    from neaptide.core.control.job import DisplayState
     from neaptide.core.units import format_bytes
 
+    if job.state is DisplayState.NOT_SHARED:
+        return f"{job.name} (process {job.pid}): not shared: {job.reason}"
     done = f"{job.iterations_done}" if job.iterations is None else f"{job.iterations_done}/{job.iterations}"
     said = f"{job.name}: {job.state}, {done} iterations, {job.iterations_per_second:.2f}/s, holds "
     said += f"{format_bytes(job.held_bytes)} of {format_bytes(job.needs_bytes)}"
+    if job.outside_bytes:
+        said += f", of which {format_bytes(job.outside_bytes)} are not in tensors"
     return f"{said}: {job.reason}" if job.reason else said

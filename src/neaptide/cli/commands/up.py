@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from neaptide.cli.device_flags import flags_of
+from neaptide.cli.device_flags import flags_of, kind_with_flags
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.interface import DeviceSettings
 
 if TYPE_CHECKING:
     _Settings = DeviceSettings
 else:
-    _Settings = flags_of(default_kind().board_settings_type)
-_NO_SETTINGS: DeviceSettings = default_kind().board_settings_type()
+    _Settings = flags_of(kind_with_flags().board_settings_type)
+_NO_SETTINGS: DeviceSettings = kind_with_flags().board_settings_type()
 
 
 def up(
@@ -27,24 +27,28 @@ def up(
     ] = "neaptide",
     device: _Settings = _NO_SETTINGS,
     foreground: Annotated[bool, Parameter(help="Stay here and write to the terminal, as systemd wants it.")] = False,
+    line: Annotated[int | None, Parameter(show=False)] = None,
+    until_unused: Annotated[bool, Parameter(show=False)] = False,
+    temporary: Annotated[bool, Parameter(show=False)] = False,
 ) -> int:
-    """Start the daemon."""
+    """Start the daemon. `line`, `until_unused` and `temporary` are for `live.runs.starting`."""
     from neaptide.core.units import format_bytes, parse_bytes
     from neaptide.live.protocol.paths import runtime_paths
     from neaptide.live.runs.starting import start_daemon
     from neaptide.policies.files import find_policy
 
-    kind = default_kind()
-    budget_bytes = kind.default_budget_bytes(chosen_device().index) if budget is None else parse_bytes(budget)
-    if budget_bytes < kind.chunk_bytes:
-        least = format_bytes(kind.chunk_bytes)
+    kind, index = default_kind(), chosen_device().index
+    budget_bytes = kind.default_budget_bytes(index) if budget is None else parse_bytes(budget)
+    if budget_bytes < kind.chunk_bytes(index):
+        least = format_bytes(kind.chunk_bytes(index))
         raise ValueError(f"a budget of {format_bytes(budget_bytes)} is too small; at least {least} is needed")
     chosen = find_policy(policy)
     paths = runtime_paths()
     if foreground:
-        from neaptide.live.daemon.server import serve
+        from neaptide.live.daemon.server import Lifetime, serve
 
-        return serve(paths, chosen, budget_bytes, kind, device)
+        lifetime = Lifetime(line=line, until_unused=until_unused, temporary=temporary)
+        return serve(paths, chosen, budget_bytes, kind, device, lifetime)
     status = start_daemon(paths, policy, budget_bytes, device)
     print(f"daemon up with pid {status.pid}: policy {status.policy}, budget {format_bytes(budget_bytes)}")
     return 0

@@ -14,6 +14,14 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from neaptide.core.control.job_limits import (
+    check_deadline,
+    check_iterations,
+    check_memory,
+    check_priority,
+    checked_name,
+    usable_name,
+)
 from neaptide.core.units import parse_bytes, parse_seconds
 from neaptide.devices import default_kind
 from neaptide.devices.interface import DeviceSettings
@@ -22,7 +30,6 @@ from neaptide.scenarios.toml import Place, convert
 
 Time = str | int | float  # "50ms", or seconds
 _PYTHON = ("python", "python3")
-_LONGEST_NAME = 40  # a table shows no more
 
 
 class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,6 +43,7 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     priority: int = 0
     slo: Time | None = None
     iterations: int | None = None
+    memory: str | int | None = None
 
 
 class FileTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -104,6 +112,13 @@ def budget_of(given: str | int) -> int:
     return amount
 
 
+def memory_of(given: str | int) -> int:
+    """Bytes that a job will hold, from an amount of memory such as 2GiB."""
+    amount = parse_bytes(given) if isinstance(given, str) else given
+    check_memory(amount)
+    return amount
+
+
 def _device(tree: dict[str, Any], place: Place) -> DeviceSettings:
     """The settings of the chosen device: its kind says which keys the table has."""
     where = Place(place.file, place.text, "device", title="device")
@@ -129,8 +144,13 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
         raise ValueError(where.error(f"there is no directory {folder}", "cwd"))
     with where.blamed("slo"):
         deadline_seconds = None if given.slo is None else deadline_of(given.slo)
-    if given.iterations is not None and given.iterations < 1:
-        raise ValueError(where.error(f"iterations must be at least 1, not {given.iterations}", "iterations"))
+        check_deadline(deadline_seconds)
+    with where.blamed("iterations"):
+        check_iterations(given.iterations)
+    with where.blamed("memory"):
+        memory_bytes = None if given.memory is None else memory_of(given.memory)
+    with where.blamed("priority"):
+        check_priority(given.priority)
     return JobCommand(
         name=name,
         command=command,
@@ -140,6 +160,7 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
         priority=given.priority,
         deadline_seconds=deadline_seconds,
         iterations=given.iterations,
+        memory_bytes=memory_bytes,
     )
 
 
@@ -163,16 +184,7 @@ def name_of(command: Sequence[str]) -> str:
     script = next((word for word in command[1:] if word.endswith(".py")), None)
     if script is None and "-m" in command[:-1]:
         script = command[list(command).index("-m") + 1]
-    return Path(script or command[0]).name.removesuffix(".py")[:_LONGEST_NAME]
-
-
-def checked_name(name: str) -> str:
-    """The name, if tables, logs and file names can show it; else ValueError."""
-    if not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
-        raise ValueError(f"{name!r} is no name for a job: one line without a slash, that does not begin with a dot")
-    if len(name) > _LONGEST_NAME:
-        raise ValueError(f"the name {name!r} has {len(name)} letters; at most {_LONGEST_NAME} are shown")
-    return name
+    return usable_name(Path(script or command[0]).name.removesuffix(".py"))
 
 
 def seconds_of(given: Time) -> float:

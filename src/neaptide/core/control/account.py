@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
 from neaptide.core.control.view import JobView
+from neaptide.core.rules.turns import turn_ns
 from neaptide.core.traces.profile import Profile
 
 _NEWEST = 0.5  # weight of the newest iteration in the average slowdown beside another job
@@ -25,6 +26,8 @@ class Account:
     before_suspension: JobState = JobState.READY
     evicted: bool = False  # suspended by the engine, which also restores it
     unresponsive: bool = False  # evicted because its process does not respond: its bytes stay on the device
+    hidden: bool = False  # unresponsive since a time at which it was suspended or queued, which it still is
+    kept_until_ns: int = 0  # its bytes could not be moved to host memory; it is not suspended before
     plan: int = 0
     lane: int | None = None
     lane_since_ns: int = 0
@@ -35,12 +38,19 @@ class Account:
     share_ns: int = 0
     busy_ns: int = 0
     recent_ns: int = 0
+    asked_to_move_ns: int = 0
+    moved_ns: int = 0
     beside: dict[str, float] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)  # jobs that ran at some time during the running iteration
     stalled: bool = False
     gate_open: bool = True
+    gate_until_ns: int | None = None
+    in_deadline_class: bool = False
+    share: float | None = None
     in_flight: int | None = None
-    requests: list[int] = field(default_factory=list)
+    requests: list[int] = field(default_factory=list)  # arrival times of samples that wait for an iteration, sorted
+    expected: list[int] = field(default_factory=list)  # of those for which the program has not called its model, sorted
+    joining: tuple[int, ...] = ()  # of those that the next iteration serves beside its own
     serving: tuple[int, ...] = ()
     shown: JobView | None = None  # the last view, unless something has changed since
 
@@ -56,6 +66,15 @@ class Account:
     def state_on_device(self) -> JobState:
         """The job's state; if it is suspended, the state to which it returns."""
         return self.before_suspension if self.state is JobState.SUSPENDED else self.state
+
+    @property
+    def turn_ns(self) -> float:
+        """How long its turn is where it takes turns with jobs beside which it does not fit."""
+        return turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
+
+    @property
+    def has_work(self) -> bool:
+        return self.job.kind is JobKind.TRAINING or bool(self.requests or self.expected or self.serving)
 
     @property
     def wants_device(self) -> bool:
@@ -74,16 +93,24 @@ class Account:
             factor = before + _NEWEST * (min(factor, _MOST_SLOWER * before) - before)
         self.beside[other] = factor
 
-    def view(self, seen: Observation) -> JobView:
-        """The job as a policy sees it, with the engine's current observation."""
+    def time_alone_changes(self, solo_ns: int) -> None:
+        """Keep the slowdowns true: they are multiples of the time alone."""
+        factor = self.profile.solo_ns / max(solo_ns, 1)
+        self.beside = {other: factor * slower for other, slower in self.beside.items()}
+
+    def view(self, seen: Observation, priority_ns: int = 0) -> JobView:
+        """The job as a policy sees it, with the engine's current observation and the service of its priority."""
         shown, job = self.shown, self.job
-        if shown is not None and shown.position_ns == seen.position_ns and shown.held_bytes == seen.held_bytes:
+        if shown is not None and (shown.position_ns, shown.held_bytes, shown.priority_ns) == (
+            *(seen.position_ns, seen.held_bytes, priority_ns),
+        ):
             return shown
         self.shown = JobView(
             name=job.name,
             kind=job.kind,
             state=self.state,
             priority=job.priority,
+            priority_ns=priority_ns,
             arrived_ns=self.arrived_ns,
             plans=self.plans,
             plan=self.plan,
@@ -98,13 +125,18 @@ class Account:
             share_ns=self.share_ns,
             busy_ns=self.busy_ns,
             recent_ns=self.recent_ns,
+            moved_ns=self.moved_ns,
             beside=self.beside,
             held_bytes=seen.held_bytes,
             stalled=self.stalled,
             evicted=self.evicted,
             gate_open=self.gate_open,
+            gate_until_ns=self.gate_until_ns,
+            in_deadline_class=self.in_deadline_class,
+            share=self.share,
             in_flight=self.in_flight,
             requests=tuple(self.requests),
+            expected=tuple(self.expected),
             serving=self.serving,
             deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
         )

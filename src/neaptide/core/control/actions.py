@@ -24,10 +24,21 @@ class Admit(Action, frozen=True, tag="admit"):
 
 
 class MoveLane(Action, frozen=True, tag="move_lane"):
-    """Put an admitted job into another lane."""
+    """Put an admitted job into another lane: from now on its iterations take their bytes there."""
 
     job: str
     lane: int | None
+
+
+class SizeLane(Action, frozen=True, tag="size_lane"):
+    """Set bytes aside for the iterations of a lane's jobs, beyond what they hold between iterations; 0 closes it.
+
+    An iteration takes its bytes from its lane. If it needs more than the lane has, it takes them from what no lane has,
+    or waits (core/rules/memory_grant.h).
+    """
+
+    lane: int
+    bytes: int
 
 
 class Start(Action, frozen=True, tag="start"):
@@ -44,10 +55,37 @@ class SetPlan(Action, frozen=True, tag="set_plan"):
 
 
 class SetGate(Action, frozen=True, tag="set_gate"):
-    """Open or close the gate before the job's heavy ops; light ones always pass."""
+    """Open or close the gate before the job's heavy ops; light ones pass, unless it `holds_light` ones, too.
+
+    A gate that is open until a time then closes by itself, and an op that it holds and that would not end before does
+    not begin.
+    """
 
     job: str
     open: bool
+    until_ns: int | None = None
+    holds_light: bool = False
+
+
+class SetClass(Action, frozen=True, tag="set_class"):
+    """Put the job into the deadline class, or back among the best-effort jobs.
+
+    Ops of deadline jobs go before best-effort ops that have not begun. A best-effort heavy op does not begin while a
+    heavy op of a deadline job is on the device. A device without classes (Need.CLASSES) takes no notice.
+    """
+
+    job: str
+    deadline: bool
+
+
+class SetShare(Action, frozen=True, tag="set_share"):
+    """Let the job use at most this share of the device's SMs, above 0 and at most 1; None: all of them.
+
+    An op that uses a larger share alone takes longer in proportion. Its numbers do not change.
+    """
+
+    job: str
+    share: float | None
 
 
 class CapInFlight(Action, frozen=True, tag="cap_in_flight"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from neaptide.core.control.actions import Action
+from neaptide.core.control.actions import Action, Start, Suspend
 from neaptide.core.control.engine import Engine, Observation
 from neaptide.core.control.events import Event
 from neaptide.core.control.job import Job
@@ -82,7 +82,10 @@ class Controller:
         seen = self._engine.observe(self.ledger.visible_jobs())
         self._note(Handled(event, seen))
         now_ns = event.at_ns
-        for action in self._decide(self.ledger.view(event, seen)):
+        for decided in self._decide(self.ledger.view(event, seen)):
+            action = decided
+            if isinstance(decided, Suspend) and self.ledger.keeps(decided.job, now_ns):
+                action = Start(decided.job)  # it holds its bytes in any case, so it had better run
             if reason := self.ledger.refusal(action, now_ns):
                 self._note(Refused(now_ns, action, reason))
                 continue

@@ -50,20 +50,22 @@ class DisplayState(StrEnum):
     """A job's state as people see it: the ledger's states, those before a job arrives, and why a job is suspended."""
 
     STARTING = "starting"  # its process runs and has not connected
-    TO_BE_MEASURED = "waiting to be measured"
-    MEASURING = "measuring"  # its first iterations are being measured
+    MEASURING = "measuring"  # it runs, and its first iterations are being measured
+    UNMEASURED = "running unmeasured"  # it has shown no iterations so far
     QUEUED = "queued"
     READY = "ready"
     RUNNING = "running"
     SUSPENDED = "suspended"  # by the policy
     EVICTED = "evicted"  # suspended by the engine, which also restores it
     STOPPED = "stopped"  # its process does not respond
+    NOT_SHARED = "not shared"  # its process was to be a job and is none
     DONE = "done"
+    INTERRUPTED = "interrupted"  # by its user
     FAILED = "failed"
 
     @property
     def ended(self) -> bool:
-        return self in (DisplayState.DONE, DisplayState.FAILED)
+        return self in (DisplayState.DONE, DisplayState.INTERRUPTED, DisplayState.FAILED)
 
     @property
     def word(self) -> str:
@@ -71,8 +73,16 @@ class DisplayState(StrEnum):
         return _WORDS.get(self, self.value)
 
 
+INTERRUPTION = "KeyboardInterrupt"  # the reason that a job gives when its user ended it
+
+
+def is_interruption(reason: str) -> bool:
+    """Whether a job that ended for this reason was interrupted, and did not fail."""
+    return reason.partition(":")[0] == INTERRUPTION
+
+
 _WORDS = {
-    DisplayState.TO_BE_MEASURED: "to be measured",
+    DisplayState.UNMEASURED: "unmeasured",
     DisplayState.READY: "waiting",
 }
 
@@ -93,7 +103,7 @@ class Job:
     alternatives: tuple[Trace, ...] = ()  # the same iteration under plans that need less memory
     kind: JobKind = JobKind.TRAINING
     iterations: int | None = None  # None: until it is stopped
-    priority: int = 0  # larger goes first
+    priority: int = 0  # one more doubles its share (core.rules.shares)
     deadline_seconds: float | None = None  # an inference job's SLO for one batch
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ How many iterations run at once is the policy's decision.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
@@ -16,13 +17,17 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.account import Account
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind, JobState
+from neaptide.core.control.shares import Shares
 from neaptide.core.control.view import View
 from neaptide.core.rules.admission import spare_bytes
+from neaptide.core.rules.patience import KEPT_NS
 from neaptide.core.rules.work import requests_served, work_ns
 from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes
+
+MOST_LANES = 64  # as many as a board has slots
 
 
 class Ledger:
@@ -32,10 +37,12 @@ class Ledger:
         if budget_bytes <= 0:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
+        self.lanes: dict[int, int] = {}  # the size of each lane that has one
         self._oversubscribes = oversubscribes
         profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
+        self._shares = Shares(self._present)
         for job in jobs:
             self._open(job, profile_of)
 
@@ -45,20 +52,38 @@ class Ledger:
     def knows(self, job: str) -> bool:
         return job in self._accounts
 
+    def is_present(self, job: str) -> bool:
+        """Whether the job has arrived and has not ended."""
+        return job in self._present
+
     def add(self, job: Job, overhead: LeaseOverhead | None = None) -> Account:
         """Open an account for a job whose JobArrived comes next. It may reuse the name of a job that has ended."""
         if job.name in self._present:
             raise ValueError(f"there is a job called {job.name} already; give this one another name")
         return self._open(job, lambda trace: Profile.of(trace, Leases.of(trace, overhead)))
 
+    def renew(self, job: Job, overhead: LeaseOverhead | None = None) -> Account:
+        """Replace what is known of a present job's iteration; its JobMeasured comes next."""
+        account = self._present[job.name]
+        account.job, account.plan, account.shown = job, 0, None
+        account.plans = (Profile.of(job.trace, Leases.of(job.trace, overhead)),)
+        return account
+
+    def largest_need_bytes(self) -> int:
+        """The most that one of the present jobs needs. Changes nothing."""
+        return max((account.profile.peak_bytes for account in self._present.values()), default=0)
+
     def admitted_profiles(self) -> list[Profile]:
         """What the admitted jobs need. Changes nothing."""
         return [account.profile for account in self._present.values() if account.admitted]
 
     def forget(self, job: str) -> None:
-        """Close the account of a job that has ended."""
-        assert job not in self._present, f"job {job} has not ended"
+        """Close the account of a job, if it has one. Nothing is kept of the job, ended or not."""
         self._accounts.pop(job, None)
+        self._present.pop(job, None)
+        for account in self._accounts.values():
+            account.beside.pop(job, None)
+            account.met.discard(job)
 
     def _open(self, job: Job, profile_of: Callable[[Trace], Profile]) -> Account:
         account = Account(job, tuple(profile_of(trace) for trace in (job.trace, *job.alternatives)))
@@ -73,14 +98,16 @@ class Ledger:
         An engine reports what it saw, and the controller may have answered other events in between: a job may have
         ended or may be suspended already. The end of an iteration gets the arrival times of the requests it served.
         """
-        if isinstance(event, ev.BudgetChanged | ev.Woken | ev.JobArrived):
+        if isinstance(event, ev.BudgetChanged | ev.Woken):
             return event
         account = self._accounts.get(event.job)  # type: ignore[attr-defined]
         if account is None or account.state.ended:
             return None
+        if account.job.name not in self._present and not isinstance(event, ev.JobArrived):
+            return None
         match event:
             case ev.JobEvicted():
-                return event if account.admitted else None
+                return event if account.admitted or event.unresponsive else None
             case ev.IterationEnded():
                 if account.state_on_device is not JobState.RUNNING:
                     return None
@@ -102,31 +129,72 @@ class Ledger:
             case ev.JobArrived():
                 account.arrived_ns = account.since_ns = event.at_ns
                 self._present[account.job.name] = account
+                self._shares.join(account)
             case ev.RequestArrived():
-                if not account.requests and account.state is JobState.READY:
-                    self._level(account)
-                account.requests.append(event.at_ns)
+                arrived_ns = event.at_ns if event.arrived_ns is None else event.arrived_ns
+                for _ in range(event.count):
+                    self._await_iteration(account, arrived_ns, event.expected)
+            case ev.RequestCalled():
+                _discard(account.expected, event.arrived_ns)
+                if not event.joins:
+                    self._await_iteration(account, event.arrived_ns)
+                elif account.state_on_device is JobState.RUNNING:
+                    account.serving += (event.arrived_ns,)
+                else:
+                    account.joining += (event.arrived_ns,)
+            case ev.RequestAnswered():
+                # It waits no longer, whether the program called its model for it or not.
+                _discard(account.expected, event.arrived_ns)
+                _discard(account.requests, event.arrived_ns)
             case ev.IterationEnded():
                 self._end_iteration(account, event)
             case ev.JobStalled():
                 account.stalled = True
             case ev.JobGrew():
-                account.plans = tuple(
-                    plan.grown_to(event.peak_bytes) if plan is account.profile else plan for plan in account.plans
-                )
+                grown = account.profile.grown_to(event.peak_bytes, event.at_rest_bytes)
+                account.plans = tuple(grown if plan is account.profile else plan for plan in account.plans)
+            case ev.JobMeasured():
+                account.time_alone_changes(event.solo_ns)
+                timed = account.profile.timed(event.solo_ns)
+                account.plans = tuple(timed if plan is account.profile else plan for plan in account.plans)
+            case ev.JobSuspended():
+                account.moved_ns = event.at_ns - account.asked_to_move_ns
+            case ev.JobEvicted() if not account.admitted:  # it was to move its bytes, or waits in the queue
+                account.unresponsive = account.hidden = True
             case ev.JobEvicted():
                 account.evicted, account.unresponsive = True, event.unresponsive
                 self._suspend(account, event.at_ns)
-            case ev.JobResumed():  # the account of a job that a policy resumes changed with the action
-                if account.evicted:
-                    account.evicted = account.unresponsive = False
-                    account.move(account.before_suspension, event.at_ns)
+            case ev.JobResumed():
+                self._resumed(account, event)
             case ev.JobEnded():
                 self._end(account, JobState.DONE, event.at_ns)
-            case ev.JobFailed():
+            case ev.JobFailed() | ev.JobLeft():
                 self._end(account, JobState.FAILED, event.at_ns)
 
+    def _await_iteration(self, account: Account, arrived_ns: int, expected: bool = False) -> None:
+        """A sample waits for an iteration; one that is expected, for its call before."""
+        if not account.requests and account.state is JobState.READY:
+            self._shares.join(account)
+        insort(account.expected if expected else account.requests, arrived_ns)
+
+    def _resumed(self, account: Account, event: ev.JobResumed) -> None:
+        now_ns = event.at_ns
+        if account.hidden:  # it responds again, and is where it was
+            account.unresponsive = account.hidden = False
+            return
+        if event.kept:
+            account.kept_until_ns = now_ns + KEPT_NS
+        in_vain = event.kept and account.state is JobState.SUSPENDED  # a policy suspended it
+        if not account.evicted and not in_vain:  # resumed by a policy: the account changed with the action
+            account.moved_ns = max(account.moved_ns, now_ns - account.asked_to_move_ns)
+            return
+        self._shares.join(account, 0 if account.unresponsive else account.turn_ns)
+        account.evicted = account.unresponsive = False
+        account.lane_since_ns = now_ns
+        account.move(account.before_suspension, now_ns)
+
     def _suspend(self, account: Account, now_ns: int) -> None:
+        self._shares.leave()
         account.stalled = False
         account.before_suspension = account.state
         account.move(JobState.SUSPENDED, now_ns)
@@ -134,6 +202,7 @@ class Ledger:
     def _end(self, account: Account, state: JobState, now_ns: int) -> None:
         if account.state is JobState.SUSPENDED:  # it was suspended just when its last iteration ended
             account.move(account.before_suspension, now_ns)
+        self._shares.leave()
         account.move(state, now_ns)
         del self._present[account.job.name]
 
@@ -148,7 +217,7 @@ class Ledger:
         account.serving = ()
         account.recent_ns = event.took_ns // event.iterations
         account.service_ns += done_ns
-        account.share_ns += done_ns
+        self._shares.serve(account, done_ns)
         account.busy_ns += event.took_ns
         for name in account.met:
             account.slowed(name, max(event.took_ns, 1) / max(done_ns, 1))  # an iteration may be empty
@@ -160,9 +229,18 @@ class Ledger:
         """Why an action must not be carried out; None when it may. Changes nothing."""
         if isinstance(action, act.WakeAt):
             return None if action.at_ns > now_ns else "that time is not in the future"
+        if isinstance(action, act.SizeLane):
+            return self._too_large(action)
         account = self._present.get(action.job)  # type: ignore[attr-defined]
         if account is None:
             return "there is no such job"
+        if isinstance(action, act.Admit | act.MoveLane) and not 0 <= (action.lane or 0) < MOST_LANES:
+            return f"lanes are numbered from 0 to {MOST_LANES - 1}"
+        if isinstance(action, act.SetGate) and action.until_ns is not None:
+            if not action.open:
+                return "a closed gate is not open until a time"
+            if action.until_ns <= now_ns:
+                return "that time is not in the future"
         return self._refusal_of(account, action)
 
     def _refusal_of(self, account: Account, action: act.Action) -> str | None:
@@ -183,23 +261,55 @@ class Ledger:
             case act.Resume():
                 suspended = state is JobState.SUSPENDED and not account.evicted
                 return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
-            case act.Suspend() | act.MoveLane() | act.SetGate():
+            case act.SetShare() if action.share is not None and not 0 < action.share <= 1:
+                return "a share is above 0 and at most 1"
+            case act.Suspend() | act.MoveLane() | act.SetGate() | act.SetClass() | act.SetShare():
                 return _unless(account.admitted, "it is not admitted")
             case act.CapInFlight():
                 return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
         return None
 
+    def _too_large(self, action: act.SizeLane) -> str | None:
+        """Why the lane cannot have this size beside the bytes at rest and the other lanes."""
+        if not 0 <= action.lane < MOST_LANES or action.bytes < 0:
+            return f"lanes are numbered from 0 to {MOST_LANES - 1}, and have a size of at least 0"
+        if action.bytes <= self.lanes.get(action.lane, 0):
+            return None
+        lanes_bytes = sum((self.lanes | {action.lane: action.bytes}).values())
+        at_rest_bytes = sum(profile.persistent_bytes for profile in self.admitted_profiles())
+        missing = at_rest_bytes + lanes_bytes - self.budget_bytes
+        return None if missing <= 0 else f"it would need {format_bytes(missing)} more than the budget"
+
     def _too_much(self, account: Account, profile: Profile) -> str | None:
         """Why the job, with this profile, cannot be among the admitted ones."""
         if self._oversubscribes:
             return None
-        others = [other.profile for other in self._present.values() if other is not account and other.admitted]
+        others = [other.profile for other in self._coming_or_here() if other is not account]
         spare = spare_bytes([profile, *others], self.budget_bytes)
         return None if spare >= 0 else f"it would need {format_bytes(-spare)} more than the budget"
+
+    def _coming_or_here(self) -> list[Account]:
+        """The admitted jobs, and those evicted by the engine that fit beside them: their room is not given away."""
+        here = [account for account in self._present.values() if account.admitted]
+        for account in self._present.values():
+            if account.evicted and not account.unresponsive:
+                together = [each.profile for each in (*here, account)]
+                here += [account] if spare_bytes(together, self.budget_bytes) >= 0 else []
+        return here
+
+    def keeps(self, job: str, now_ns: int) -> bool:
+        """Whether the job's bytes cannot be moved to host memory for now. Changes nothing."""
+        account = self._present.get(job)
+        return account is not None and now_ns < account.kept_until_ns
 
     def commit(self, action: act.Action, now_ns: int) -> None:
         """Change the accounts as an action says; it must not have been refused."""
         if isinstance(action, act.WakeAt):
+            return
+        if isinstance(action, act.SizeLane):
+            self.lanes[action.lane] = action.bytes
+            if action.bytes == 0:
+                del self.lanes[action.lane]
             return
         account = self._accounts[action.job]  # type: ignore[attr-defined]
         account.shown = None
@@ -207,7 +317,7 @@ class Ledger:
             case act.Admit():
                 account.lane, account.lane_since_ns = action.lane, now_ns
                 account.ceiling_bytes = action.ceiling_bytes
-                self._level(account)
+                self._shares.join(account)
                 account.move(JobState.READY, now_ns)
             case act.Start():
                 self._start(account, now_ns)
@@ -216,26 +326,27 @@ class Ledger:
             case act.MoveLane():
                 account.lane, account.lane_since_ns = action.lane, now_ns
             case act.SetGate():
-                account.gate_open = action.open
+                account.gate_open, account.gate_until_ns = action.open, action.until_ns
+            case act.SetClass():
+                account.in_deadline_class = action.deadline
+            case act.SetShare():
+                account.share = action.share
             case act.CapInFlight():
                 account.in_flight = action.kernels
             case act.Suspend():
+                account.asked_to_move_ns = now_ns
                 self._suspend(account, now_ns)
             case act.Resume():
-                account.lane_since_ns = now_ns
+                account.lane_since_ns = account.asked_to_move_ns = now_ns
+                self._shares.join(account, account.turn_ns)
                 account.move(account.before_suspension, now_ns)
-
-    def _level(self, account: Account) -> None:
-        """Give the job no credit for the time it was away: it starts level with the least served job that was here."""
-        shares = [other.share_ns for other in self._present.values() if other is not account and other.wants_device]
-        account.share_ns = max(account.share_ns, min(shares, default=0))
 
     def _start(self, account: Account, now_ns: int) -> None:
         account.move(JobState.RUNNING, now_ns)
         account.started_ns = now_ns
         if account.job.kind is JobKind.INFERENCE:
             served = requests_served(len(account.requests), account.profile.batch)
-            account.serving = tuple(account.requests[:served])
+            account.serving, account.joining = (*account.requests[:served], *account.joining), ()
             del account.requests[:served]
         for other in self._present.values():
             if other is not account and other.state is JobState.RUNNING:
@@ -250,14 +361,25 @@ class Ledger:
 
     def view(self, event: ev.Event, seen: Mapping[str, Observation]) -> View:
         """The policy's view after an event was applied; `seen` has the visible jobs. Changes nothing."""
-        jobs = tuple(self._present[name].view(observation) for name, observation in seen.items())
+        jobs = tuple(
+            account.view(observation, self._shares.of_priority(account.job.priority))
+            for account, observation in ((self._present[name], observation) for name, observation in seen.items())
+        )
         return View(
             now_ns=event.at_ns,
             event=event,
             budget_bytes=self.budget_bytes,
             held_bytes=sum(job.held_bytes for job in jobs),
             jobs=jobs,
+            lanes=dict(self.lanes),
         )
+
+
+def _discard(times_ns: list[int], at_ns: int) -> None:
+    """Remove a time from a sorted list, if it is there."""
+    index = bisect_left(times_ns, at_ns)
+    if index < len(times_ns) and times_ns[index] == at_ns:
+        del times_ns[index]
 
 
 def _unless(right: bool, problem: str) -> str | None:

@@ -7,7 +7,7 @@ each event a daemon also logs what it saw of the jobs, so that the log can be re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Handled, Refused
 from neaptide.core.control.engine import Observation
+from neaptide.core.control.events import Bytes, Nanoseconds
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase
@@ -35,12 +36,12 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: JobKind
-    iterations: int | None  # None: until it is stopped
-    solo_ns: int  # one iteration without a plan, alone on the device
-    batch: int
-    persistent_bytes: int
-    peak_bytes: int
-    deadline_ns: int | None = None
+    iterations: Annotated[int, msgspec.Meta(ge=1, le=2**60)] | None  # None: until it is stopped
+    solo_ns: Nanoseconds  # one iteration without a plan, alone on the device
+    batch: Annotated[int, msgspec.Meta(ge=1, le=2**60)]
+    persistent_bytes: Bytes
+    peak_bytes: Bytes
+    deadline_ns: Nanoseconds | None = None
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="run"):
@@ -52,34 +53,43 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="ru
     policy: str
     seed: int
     device: str
-    budget_bytes: int
-    end_ns: int  # 0 in a daemon's log: its run ends with the last line
+    budget_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**60)]
+    user_bytes: Bytes = 0  # as in BudgetChanged
+    end_ns: Nanoseconds  # 0 in a daemon's log: its run ends with the last line
     jobs: tuple[JobFacts, ...]
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="job"):
     """A job that joined a daemon; its JobArrived follows this line."""
 
-    at_ns: int
+    at_ns: Nanoseconds
     facts: JobFacts
     pid: int
     priority: int = 0
     trace: str = ""  # the file in which its trace is kept, beside the log
     lease_overhead: tuple[int, int, int] = (0, 0, 0)  # bytes that it leased beyond those that its tensors needed
+    measuring_ns: Nanoseconds = 0  # for how long it ran iterations without permits, to be measured
+    measured_iterations: Annotated[int, msgspec.Meta(ge=0, le=2**60)] = 0  # how many
 
 
 class HeldMemory(msgspec.Struct, frozen=True, tag_field="log", tag="memory"):
     """The bytes that each job holds from this time on; "" stands for processes that are not jobs of the daemon."""
 
-    at_ns: int
-    held_bytes: Mapping[str, int]
+    at_ns: Nanoseconds
+    held_bytes: Mapping[str, Bytes]
 
     @property
     def total_bytes(self) -> int:
         return sum(self.held_bytes.values())
 
 
-Line = Header | Joined | HeldMemory | Handled | Entry
+class Lost(msgspec.Struct, frozen=True, tag_field="log", tag="lost"):
+    """Lines that came here could not be written, as on a full disk."""
+
+    lines: Annotated[int, msgspec.Meta(ge=1, le=2**60)]
+
+
+Line = Header | Joined | HeldMemory | Lost | Handled | Entry
 
 
 def facts_of_job(job: Job, profile: Profile) -> JobFacts:
@@ -128,10 +138,13 @@ def decode_line(line: bytes) -> Line:
             return msgspec.convert(said, Joined)
         case "memory":
             return msgspec.convert(said, HeldMemory)
+        case "lost":
+            return msgspec.convert(said, Lost)
     action = msgspec.convert(said["action"], _ACTIONS[said["action"]["action"]])
+    at_ns = msgspec.convert(said["at_ns"], Nanoseconds)
     if said["log"] == "decided":
-        return Decided(said["at_ns"], action)
-    return Refused(said["at_ns"], action, said["reason"])
+        return Decided(at_ns, action)
+    return Refused(at_ns, action, msgspec.convert(said["reason"], str))
 
 
 def _header(said: dict[str, Any]) -> Header:

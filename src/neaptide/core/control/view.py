@@ -8,6 +8,7 @@ import msgspec
 
 from neaptide.core.control.events import Event
 from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.rules import turns
 from neaptide.core.traces.profile import Profile
 
 _ADMITTED = (JobState.READY, JobState.RUNNING)
@@ -20,6 +21,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     kind: JobKind
     state: JobState
     priority: int
+    # Device time of the jobs of its priority, over their weights (core.rules.shares): the priority that has had the
+    # least is due. Only compared between priorities.
+    priority_ns: int = 0
     arrived_ns: int
     plans: tuple[Profile, ...]
     plan: int  # index of the plan in use
@@ -31,18 +35,24 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     position_ns: int  # how far the device is in the running iteration, on the time axis of the plan's curve
     started_ns: int  # when the running or else the last iteration was started; 0 before the first
     service_ns: int  # device time of its iterations so far, counted as if each had run alone
-    # Service used for fairness. A job that arrives or returns gets at least the smallest share_ns among the jobs that
-    # want to run.
+    # Service used for fairness. A job that arrives gets at least the smallest share_ns among the jobs that want to run;
+    # a job that returns from host memory, at least that less one turn of its own.
     share_ns: int = 0
     busy_ns: int = 0  # how long its iterations took so far, all together
+    moved_ns: int = 0  # how long it took to move its bytes, the last time, waiting included; 0 before the first
     recent_ns: int  # how long its last iteration took; 0 before the first
     beside: Mapping[str, float]  # recent slowdown beside each other job; 1: as fast as alone
     held_bytes: int
     stalled: bool  # waits for memory inside an iteration
     evicted: bool = False  # suspended by the engine, which also restores it
     gate_open: bool
+    gate_until_ns: int | None = None  # when the open gate closes by itself
+    in_deadline_class: bool = False  # see SetClass
+    share: float | None = None  # of the device's SMs that the job may use; None: all
     in_flight: int | None  # the cap that the policy set; see CapInFlight
     requests: tuple[int, ...]  # arrival times of the samples that wait, oldest first
+    # Of those that have reached the program before it has called its model for them, oldest first: work is coming.
+    expected: tuple[int, ...] = ()
     serving: tuple[int, ...] = ()  # arrival times of the samples that the running iteration serves
     deadline_ns: int | None  # an inference job's SLO from arrival to answer
 
@@ -63,9 +73,19 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind is JobKind.TRAINING or bool(self.requests)
 
     @property
+    def arrivals(self) -> tuple[int, ...]:
+        """Arrival times of all samples that no iteration serves yet, oldest first."""
+        return tuple(sorted((*self.requests, *self.expected))) if self.expected else self.requests
+
+    @property
     def finishing(self) -> bool:
         """Whether the job has done all the iterations that it announced, and so should end now."""
         return self.state is JobState.READY and self.iterations_left == 0
+
+    @property
+    def turn_ns(self) -> float:
+        """How long its turn is where it takes turns with jobs beside which it does not fit."""
+        return turns.turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
 
     @property
     def remaining_ns(self) -> int | None:
@@ -83,6 +103,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     budget_bytes: int
     held_bytes: int
     jobs: tuple[JobView, ...]
+    lanes: Mapping[int, int] = {}  # the bytes set aside for each lane that has a size
 
     def in_state(self, *states: JobState) -> list[JobView]:
         return [job for job in self.jobs if job.state in states]

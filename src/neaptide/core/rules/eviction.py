@@ -31,8 +31,8 @@ def choose_beneficiary(holders: Iterable[Holder]) -> Holder | None:
     return min(waiting, key=lambda each: each.age or 0, default=None)
 
 
-def choose_victim(holders: Sequence[Holder], beneficiary: str) -> Holder | None:
-    """The job to move to host memory for the beneficiary; None when no job can be moved.
+def choose_victim(holders: Sequence[Holder], beneficiary: str | None) -> Holder | None:
+    """The job to move to host memory for the beneficiary, or for a lower budget; None when no job can be moved.
 
     Iterations that a gate holds back are chosen first, since they do not go on anyway, then other iterations; of each
     kind the youngest, which has the least to lose. Jobs between iterations come last; of these the one that holds the

@@ -6,6 +6,10 @@ from __future__ import annotations
 # with this many kernels launched ahead.
 DEFAULT_IN_FLIGHT = 64
 
+# While a job with a deadline is attached, best-effort kernels launched beyond the one that runs take at most this long:
+# a kernel that is on the device cannot be called back. A kernel that takes longer is launched alone.
+IN_FLIGHT_NS = 2_000_000
+
 
 def in_flight_cap(asked: int | None, jobs: int) -> int | None:
     """The cap that an engine sets for a job; None: as far as the device's queue reaches.

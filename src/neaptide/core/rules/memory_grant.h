@@ -36,6 +36,22 @@
 // the job, it is not starved. The oldest iteration does not count reservations, so a reservation keeps no iteration
 // from ending.
 //
+// Lanes. A controller may set bytes aside for the iterations of a group of jobs: a lane l of S(l) > 0 bytes. What such
+// an iteration holds beyond its bytes at rest is its lane's; used(l) is the sum over the lane's iterations, room(l) =
+// max(S(l), used(l)), and unused(l) = room(l) - used(l). What neither is held nor belongs to a lane is common.
+//   - Nobody takes the unused bytes of another's lane: a request of a job in lane l is granted only if afterwards
+//         U + b  +  sum of unused(m) over all other lanes m  <=  B.
+//   - Within its lane, the rule above is asked among the iterations of the lane alone, as if the lane were the device.
+//   - An iteration that needs more than its lane has grows the lane: the missing bytes are asked of the common ones, as
+//     by a job outside iterations. Only the oldest iteration of a lane does so: what a younger one took beyond the lane
+//     would be missing when an older one needs the lane. An iteration whose bytes are not granted waits in its lane.
+//   - A job of a lane that asks outside iterations may have what the running iterations of its own lane leave, and
+//     common bytes.
+// So if the bytes at rest are what was expected, every iteration that fits its lane gets its bytes, whatever happens in
+// other lanes:  U + sum of unused(m) over all lanes  <=  B  holds after every grant. This is the safety condition of
+// Salus (MLSys'20, section 3.3.2), kept by the board. It breaks when a controller makes lanes larger than fits, when
+// the budget falls, or when a job keeps more at rest than was expected; then the next paragraph holds.
+//
 // What it relies on. K(i) and R(i) are expectations. If an iteration needs more, keeps more, or never goes on, requests
 // may wait for each other; the engine then evicts a job (eviction.py). The same holds where the board's lock-free read
 // of other slots is a moment old (leases.cpp). The rule never exceeds the budget, whatever is expected.
@@ -82,6 +98,31 @@ constexpr Grant decide_grant(const MemoryRequest& request, const OlderIterations
   if (after > budget) return Grant::full;
   if (request.iterates && !older.any()) return Grant::granted;
   return after + request.reserved + older.kept_bytes() <= budget ? Grant::granted : Grant::reserved;
+}
+
+/// A lane as a requester of one of its jobs sees it.
+struct Lane {
+  std::int64_t used = 0;
+  std::int64_t size = 0;
+  // Its iterations that are older than the requester; if the requester is outside iterations, all of them.
+  OlderIterations older;
+
+  constexpr std::int64_t unused() const { return std::max<std::int64_t>(size - used, 0); }
+};
+
+/// Decides a request of a job in a lane. `free` bytes are neither held nor kept for other lanes. `away` of the bytes
+/// asked for are bytes at rest that the requester's iteration has given back, and that nobody else may have. `common`
+/// holds all running iterations in no lane.
+constexpr Grant decide_grant_in_lane(const MemoryRequest& request, const Lane& lane, std::int64_t away,
+                                     const OlderIterations& common, std::int64_t free) {
+  if (request.bytes > free) return Grant::reserved;
+  const std::int64_t kept = lane.older.kept_bytes();
+  const std::int64_t left = std::max<std::int64_t>(lane.unused() - kept, 0);
+  const std::int64_t beyond = request.bytes - away - left;
+  if (beyond <= 0) return Grant::granted;
+  if (request.iterates && lane.older.any()) return Grant::reserved;
+  const Grant grant = decide_grant({beyond, false, request.reserved}, common, 0, free - lane.unused() - away);
+  return grant == Grant::granted ? grant : Grant::reserved;
 }
 
 }  // namespace neaptide

@@ -5,16 +5,24 @@ from __future__ import annotations
 TICK_SECONDS = 0.05  # between looks at the board while jobs share the device
 STUCK_TICKS = 2  # without progress: an iteration that waits for memory is stuck
 STARVING_TICKS = 20  # without progress, while other iterations go on: it starves
+OVER_BUDGET_TICKS = 10  # with more leased than a budget that was lowered: a job is moved to host memory
 STOPPED_NS = 300_000_000  # without progress, in a stopped process: the job is unresponsive
 UNUSED_PERMIT_NS = 1_000_000_000  # with a permit and no iteration begun: the job is unresponsive
 HANGING_NS = 5_000_000_000  # without progress inside an iteration: the job is unresponsive
 HANGING_ITERATIONS = 5  # or this many times what an iteration takes alone, if that is longer
-MEASURING_HANGS_NS = 20_000_000_000  # without progress while the job is measured: it loses its turn
-NEWCOMER_WAITS_NS = 80_000_000  # a new job has waited this long for memory: room is made for it
-# Once this much time has passed since the eviction was asked and the beneficiary has ended, the job returns without the
-# admission check.
+# A new job has waited this long for memory: room is made for it. While iterations of others go on, their memory may
+# come free by itself.
+NEWCOMER_WAITS_NS = 80_000_000
+NEWCOMER_STARVES_NS = 1_000_000_000
+NEWCOMER_IDLE_NS = 1_000_000_000  # a new job for which room was made uses it no more: the others return
+ROOM_NS = 2_000_000_000  # room made for a new job lasts so long; then the others have theirs for as long
+COUNTED_NS = 2_000_000_000  # a new job counts with the most that it held within this time
+# Once the beneficiary has ended and this much time has passed since the eviction was asked, or this many turns if that
+# is longer, the job returns without the admission check: the policy does not let it take turns with the others.
 EVICTED_NS = 2_000_000_000
-ASK_AGAIN_NS = 200_000_000  # a process that dropped a request to move its memory is asked again
+EVICTED_TURNS = 4
+ASK_AGAIN_NS = 200_000_000  # a process that dropped a request to restore its memory is asked again
+KEPT_NS = 10_000_000_000  # a process that could not move its memory to the host is not asked again for this long
 
 
 def hanging_ns(solo_ns: int) -> int:

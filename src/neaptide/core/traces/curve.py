@@ -134,6 +134,14 @@ class MemoryCurve:
         """The curve with every level multiplied by one factor, so that `peak` is the highest."""
         return MemoryCurve._trusted(self.edges_ns, grown_levels(self.bytes, peak))
 
+    def stretched_to(self, duration_ns: int) -> MemoryCurve:
+        """The same levels over this long: all steps are longer, or shorter, by one factor, and at least 1 ns."""
+        offsets = (self.edges_ns - self.edges_ns[0]) * (duration_ns / max(self.duration_ns, 1))
+        edges = np.round(offsets).astype(np.int64)
+        steps = np.arange(edges.size)
+        edges = np.maximum.accumulate(edges - steps) + steps  # increasing
+        return MemoryCurve._trusted(edges + self.edges_ns[0], self.bytes)
+
     def coarsen(self, steps: int) -> MemoryCurve:
         """At most `steps` steps, nowhere below this curve, with the same peak, and little area added.
 

@@ -29,7 +29,6 @@ class Profile:
     batch: int
     kernels: int = 1
     needs: MemoryCurve | None = None  # op by op, as if nothing were launched ahead
-    forward_utilisation: float | None = None  # of the forward pass alone, if that is known
     longest_ns: int = 0  # device time of its longest op
 
     @classmethod
@@ -38,8 +37,7 @@ class Profile:
         leases = leases or Leases.of(trace)
         rest_bytes = leases.at_rest_bytes
         edges_ns = np.concatenate(([0], trace.ends_ns))
-        solo_ns, forward = int(edges_ns[-1]), trace.forward_end
-        forward_ns = int(edges_ns[forward])
+        solo_ns, forward_ns = int(edges_ns[-1]), int(edges_ns[trace.forward_end])
         busy = trace.ops.seconds * trace.ops.fill
         overhead = leases.levels - held_ahead(trace.held_bytes, DEFAULT_IN_FLIGHT)
         return cls(
@@ -53,29 +51,50 @@ class Profile:
             batch=max(trace.batch, 1),
             kernels=len(trace.ops),
             needs=MemoryCurve(edges_ns, np.maximum(trace.held_bytes + overhead - rest_bytes, 0)),
-            forward_utilisation=min(1.0, 1e9 * float(busy[:forward].sum()) / forward_ns) if forward_ns else None,
             longest_ns=round(1e9 * float(trace.ops.seconds.max(initial=0.0))),
         )
 
-    def grown_to(self, peak_bytes: int) -> Profile:
-        """The same iteration with this peak: its ephemeral bytes are larger by one factor."""
-        ephemeral = max(peak_bytes - self.persistent_bytes, self.ephemeral_bytes)
-        grown = replace(self, curve=self.curve.grown_to(ephemeral))
+    def grown_to(self, peak_bytes: int, at_rest_bytes: int = 0) -> Profile:
+        """The same iteration with at least this peak and these bytes at rest; the curve between is stretched to fit."""
+        rest = max(at_rest_bytes, self.persistent_bytes)
+        ephemeral = max(peak_bytes, self.peak_bytes, rest) - rest
+        grown = replace(self, persistent_bytes=rest, curve=self.curve.grown_to(ephemeral))
         return grown if self.needs is None else replace(grown, needs=self.needs.grown_to(ephemeral))
 
-    @property
-    def rest_utilisation(self) -> float:
-        """The utilisation of the part after the forward pass."""
-        rest_ns = self.solo_ns - self.forward_ns
-        if self.forward_utilisation is None or rest_ns <= 0:
-            return self.utilisation
-        return max(self.utilisation * self.solo_ns - self.forward_utilisation * self.forward_ns, 0.0) / rest_ns
+    def timed(self, solo_ns: int) -> Profile:
+        """The same iteration in another time: every part of it takes longer, or less, by one factor."""
+        if solo_ns == self.solo_ns or self.solo_ns <= 0:
+            return self
+        factor = solo_ns / self.solo_ns
+        return replace(
+            self,
+            curve=self.curve.stretched_to(solo_ns),
+            solo_ns=solo_ns,
+            forward_ns=min(round(self.forward_ns * factor), solo_ns),
+            utilisation=min(self.utilisation / factor, 1.0),
+            needs=None if self.needs is None else self.needs.stretched_to(solo_ns),
+            longest_ns=round(self.longest_ns * factor),
+        )
 
     def curve_ahead(self, in_flight: int | None) -> MemoryCurve:
         """The curve when at most `in_flight` kernels are launched ahead. Its peak does not depend on the cap."""
         if self.needs is None or in_flight is None or in_flight >= DEFAULT_IN_FLIGHT:
             return self.curve
         return MemoryCurve(self.needs.edges_ns, held_ahead(self.needs.bytes, in_flight)).coarsen(CURVE_STEPS)
+
+    def kernels_within(self, most_ns: int) -> int:
+        """The most kernels of which any that follow each other take no longer than this together; at least 1.
+
+        A power of two, and at most DEFAULT_IN_FLIGHT.
+        """
+        if self.needs is None:
+            return max(min(most_ns * self.kernels // max(self.solo_ns, 1), DEFAULT_IN_FLIGHT), 1)
+        edges_ns, kernels = self.needs.edges_ns, 1
+        while 2 * kernels < len(edges_ns) and 2 * kernels <= DEFAULT_IN_FLIGHT:
+            if int((edges_ns[2 * kernels :] - edges_ns[: -2 * kernels]).max()) > most_ns:
+                break
+            kernels *= 2
+        return kernels
 
     @cached_property
     def ephemeral_bytes(self) -> int:

@@ -2,7 +2,8 @@
 
     magic, version (u32), header length (u64), CRC-32 of all that follows (u32), header (msgpack), columns (zlib)
 
-All numbers are little-endian. A trace contains no code, so reading a trace from a stranger executes nothing.
+All numbers are little-endian. A trace contains no code, so reading a trace from a stranger executes nothing. What a
+trace may take in memory is bounded whatever it declares, so reading one takes a second at most.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from neaptide.core.traces.trace import Ops, Tensors, Trace
 
 MAGIC = b"NEAPTIDE-TRACE\n"
 VERSION = 1
+MOST_HEADER_BYTES = 4 << 20
+MOST_BODY_BYTES = 64 << 20  # not compressed: half a million ops
+MOST_SAMPLES = 1 << 32  # of one iteration
 _Table = TypeVar("_Table", Ops, Tensors)
 _FIXED = struct.Struct("<IQI")
-_DTYPES = ("<i8", "<f8", "|u1", "|b1")
+_ITEM_BYTES = {"<i8": 8, "<f8": 8, "|u1": 1, "|b1": 1}
 
 
 class TraceFormatError(ValueError):
     """The bytes are not a trace that this version can read."""
+
+
+Decoded = Trace | TraceFormatError  # a trace that was read, or why it cannot be
 
 
 class _Array(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -44,7 +51,7 @@ class _Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     device: str
-    batch: int
+    batch: Annotated[int, msgspec.Meta(ge=0, le=MOST_SAMPLES)]
     estimated: bool
     asynchronous: bool
     variation: str
@@ -67,6 +74,8 @@ def encode(trace: Trace) -> bytes:
         tensors=_encode_table(trace.tensors, body),
     )
     head = msgspec.msgpack.encode(header)
+    if len(head) > MOST_HEADER_BYTES or _most_bytes(header) > MOST_BODY_BYTES:
+        raise ValueError(f"a trace of {len(trace.ops)} ops and {len(trace.tensors)} tensors is too large to be stored")
     rest = head + zlib.compress(b"".join(body), level=6)
     return MAGIC + _FIXED.pack(VERSION, len(head), zlib.crc32(rest)) + rest
 
@@ -85,6 +94,8 @@ def decode(data: bytes) -> Trace:
     if zlib.crc32(rest) != crc:
         raise TraceFormatError("damaged or truncated trace file")
     try:
+        if head_length > MOST_HEADER_BYTES:
+            raise ValueError(f"its header is larger than {MOST_HEADER_BYTES} bytes")
         header = msgspec.msgpack.decode(rest[:head_length], type=_Header)
         body = memoryview(_decompress(rest[head_length:], header))
         ops, used = _decode_table(Ops, header.ops, body, 0)
@@ -102,9 +113,17 @@ def decode(data: bytes) -> Trace:
         if used != len(body):
             raise ValueError("it has bytes that no column claims")
         trace.check()
-    except (ValueError, TypeError, zlib.error) as error:  # msgspec's errors are ValueErrors
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError, zlib.error) as error:  # and msgspec's
         raise TraceFormatError(f"damaged trace file: {' '.join(str(error).split())}") from None
     return trace
+
+
+def try_decode(data: bytes) -> Decoded:
+    """The trace in some bytes, or why they hold none. Raises no error."""
+    try:
+        return decode(data)
+    except TraceFormatError as error:
+        return error
 
 
 def _encode_table(table: Ops | Tensors, body: list[bytes]) -> dict[str, _Column]:
@@ -130,14 +149,21 @@ def _encode_array(array: npt.NDArray[Any], body: list[bytes]) -> _Array:
 
 
 def _decompress(data: bytes, header: _Header) -> bytes:
-    """The body; decompresses no more than the header declares."""
-    columns = [*header.ops.values(), *header.tensors.values()]
-    declared = sum(array.size * 8 for column in columns for array in column.arrays)
+    """The body; decompresses no more than the header declares, and nothing when it declares too much."""
+    most_bytes = _most_bytes(header)
+    if most_bytes > MOST_BODY_BYTES:
+        raise ValueError(f"it declares {most_bytes} bytes; at most {MOST_BODY_BYTES} are allowed")
     stream = zlib.decompressobj()
-    body = stream.decompress(data, declared + 1)
+    body = stream.decompress(data, most_bytes + 1)
     if not stream.eof or stream.unused_data:
         raise ValueError("its columns do not end where they should")
     return body
+
+
+def _most_bytes(header: _Header) -> int:
+    """What the columns take at most, whatever their types are."""
+    columns = [*header.ops.values(), *header.tensors.values()]
+    return sum(array.size * 8 for column in columns for array in column.arrays)
 
 
 def _decode_table(kind: type[_Table], columns: dict[str, _Column], body: memoryview, used: int) -> tuple[_Table, int]:
@@ -148,9 +174,9 @@ def _decode_table(kind: type[_Table], columns: dict[str, _Column], body: memoryv
         column = columns[name]
         arrays = []
         for layout in column.arrays:
-            if layout.dtype not in _DTYPES:
+            if layout.dtype not in _ITEM_BYTES:
                 raise ValueError(f"column {name} has an unknown type")
-            end = used + layout.size * np.dtype(layout.dtype).itemsize
+            end = used + layout.size * _ITEM_BYTES[layout.dtype]
             if end > len(body):
                 raise ValueError(f"column {name} is cut short")
             arrays.append(np.frombuffer(body[used:end], dtype=layout.dtype).copy())

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from neaptide.devices.board import figures as fig
 from neaptide.devices.board.library import load, structure_of
 
+_Joined = TypeVar("_Joined")
+_ATTEMPTS = 10
 _STATES, _REQUESTS = tuple(fig.SlotState), tuple(fig.Request)  # cheaper than making one of a number
 
 
@@ -30,6 +34,10 @@ class BoardError(ValueError):
     """The board cannot be used, or a slot is not taken; one clear line."""
 
 
+class BoardReplacedError(BoardError):
+    """The board was removed or replaced while this process joined it."""
+
+
 class Board:
     """A mapped board file. A forked child must open its own."""
 
@@ -45,11 +53,14 @@ class Board:
         self._done, self._held = (ctypes.c_uint64 * fig.SLOTS)(), (ctypes.c_uint64 * fig.SLOTS)()
 
     @classmethod
-    def create(cls, path: Path, capacity_bytes: int, region: Region | None = None) -> Board:
-        """Open the board at this path; make it when there is none. One that exists keeps what it has."""
+    def create(
+        cls, path: Path, capacity_bytes: int, region: Region | None = None, *, chunk_bytes: int = fig.SMALL_CHUNK_BYTES
+    ) -> Board:
+        """Make a board and open it; BoardError when there is a file at this path already."""
         region = region or Region(None)
         name = region.device and region.device.encode()
-        return cls(load().neaptide_board_create(os.fsencode(path), capacity_bytes, name, region.setting), path)
+        handle = load().neaptide_board_create(os.fsencode(path), capacity_bytes, name, region.setting, chunk_bytes)
+        return cls(handle, path)
 
     @classmethod
     def open(cls, path: Path) -> Board:
@@ -63,6 +74,30 @@ class Board:
             self.handle = None
 
     # --- looking: changes nothing
+
+    @staticmethod
+    def in_use(path: Path) -> bool:
+        """Whether a process has a slot on the board in this file, even if the file cannot be opened as a board."""
+        return int(load().neaptide_board_in_use(os.fsencode(path))) == 1
+
+    @property
+    def is_at_its_path(self) -> bool:
+        """Whether the path still names this board's file."""
+        return bool(self._library.neaptide_board_is_at_its_path(self.handle))
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Memory is leased in units of this."""
+        return int(self._library.neaptide_board_chunk_bytes(self.handle))
+
+    @property
+    def descriptor(self) -> int:
+        """The open file."""
+        return int(self._library.neaptide_board_descriptor(self.handle))
+
+    def controller_silent(self, since_ns: int = 0) -> bool:
+        """Whether there is a daemon and nothing was heard of it for seconds; devices/native/board.h."""
+        return self._check(self._library.neaptide_board_controller_silent(self.handle, since_ns)) == 1
 
     def snapshot(self) -> fig.BoardFigures:
         """Everything at one moment."""
@@ -84,17 +119,28 @@ class Board:
         seen = self._slot
         return fig.Progress(
             seen.iteration,
+            seen.entered,
             seen.age,
             seen.launched,
             seen.done,
             seen.held_bytes,
             seen.wanted_bytes,
+            seen.rest_bytes,
             _STATES[seen.state],
             _REQUESTS[seen.request],
             seen.permit,
             bool(seen.taken),
             seen.pid,
+            seen.waited_ns,
+            seen.waits_since_ns,
+            seen.stalled_ns,
         )
+
+    def lane_bytes(self, lane: int) -> int:
+        """The size of a lane; 0: it is closed."""
+        size = ctypes.c_uint64()
+        self._check(self._library.neaptide_board_lane_bytes(self.handle, lane, ctypes.byref(size)))
+        return size.value
 
     def region_setting(self) -> int:
         """What the device's region was made with: for the software GPU, its SMs."""
@@ -111,6 +157,17 @@ class Board:
         """Free what dead processes left; how many slots that were."""
         return self._check(self._library.neaptide_board_reap(self.handle))
 
+    def beat(self, now_ns: int, capacity_bytes: int) -> None:
+        """Say that the daemon lives, so that its controls count, and write again what was changed of the board itself.
+
+        `now_ns` is on the monotonic clock.
+        """
+        self._check(self._library.neaptide_board_beat(self.handle, now_ns, capacity_bytes))
+
+    def stop_beating(self) -> None:
+        """The daemon ends, or has no jobs: what it has set stays."""
+        self._check(self._library.neaptide_board_stop_beating(self.handle))
+
     def set_capacity(self, capacity_bytes: int) -> None:
         """What all may hold together; may be below what they do."""
         self._check(self._library.neaptide_board_set_capacity(self.handle, capacity_bytes))
@@ -125,6 +182,26 @@ class Board:
     def set_heavy_open(self, slot: int, heavy_open: bool) -> None:
         self._check(self._library.neaptide_board_set_heavy_open(self.handle, slot, heavy_open))
 
+    def set_gate(self, slot: int, until_ns: int, holds_light: bool = False) -> None:
+        """Open the gate until a time on the device's clock, when it closes by itself; 0: close it, ALWAYS: open it.
+
+        Heavy kernels wait before a closed gate; if `holds_light`, all do.
+        """
+        self._check(self._library.neaptide_board_set_gate(self.handle, slot, until_ns, holds_light))
+
+    def set_deadline_class(self, slot: int, deadline: bool) -> None:
+        """Put the process into the deadline class, or back among the others."""
+        self._check(self._library.neaptide_board_set_deadline_class(self.handle, slot, deadline))
+
+    def set_share(self, slot: int, share: float | None) -> None:
+        """The share of the device's SM time that the process may use; None: all."""
+        millionths = fig.WHOLE_SHARE if share is None else round(share * fig.WHOLE_SHARE)
+        self._check(self._library.neaptide_board_set_share(self.handle, slot, millionths))
+
+    def lift_controls(self, slot: int) -> None:
+        """Open permit and gate, and lift cap, ceiling, class, share and lane: nobody controls the slot any more."""
+        self._check(self._library.neaptide_board_lift_controls(self.handle, slot))
+
     def set_inflight_cap(self, slot: int, kernels: int | None) -> None:
         cap = fig.UNBOUNDED if kernels is None else kernels
         self._check(self._library.neaptide_board_set_inflight_cap(self.handle, slot, cap))
@@ -132,6 +209,14 @@ class Board:
     def set_ceiling(self, slot: int, ceiling_bytes: int | None) -> None:
         ceiling = fig.NO_CEILING if ceiling_bytes is None else ceiling_bytes
         self._check(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
+
+    def set_lane(self, slot: int, lane: int | None) -> None:
+        """The lane whose memory the slot's iterations use; core/rules/memory_grant.h says what a lane is."""
+        self._check(self._library.neaptide_board_set_lane(self.handle, slot, fig.NO_LANE if lane is None else lane))
+
+    def set_lane_bytes(self, lane: int, size_bytes: int) -> None:
+        """Set bytes aside for the iterations in a lane; 0 closes it."""
+        self._check(self._library.neaptide_board_set_lane_bytes(self.handle, lane, size_bytes))
 
     def forget_expected_leases(self, slot: int) -> None:
         """Keep no more bytes for the slot's iteration: its process makes no progress."""
@@ -144,6 +229,19 @@ class Board:
         if result < 0:
             raise BoardError(last_error())
         return result
+
+
+def joining_error(board: Board) -> BoardError:
+    """Why this thread could not join the board just now."""
+    return BoardError(last_error()) if board.is_at_its_path else BoardReplacedError(last_error())
+
+
+def join(attempt: Callable[[], _Joined]) -> _Joined:
+    """What an attempt to open and join a board makes; it is repeated when the board was replaced meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(BoardReplacedError):
+            return attempt()
+    return attempt()
 
 
 def last_error() -> str:
@@ -171,5 +269,7 @@ def _slot(seen: Any) -> fig.SlotFigures:
             "state": _STATES[seen.state],
             "request": _REQUESTS[seen.request],
             "heavy_open": bool(seen.heavy_open),
+            "lane": None if seen.lane == fig.NO_LANE else seen.lane,
+            "deadline_class": bool(seen.deadline_class),
         }
     )

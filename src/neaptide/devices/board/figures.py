@@ -8,8 +8,13 @@ from enum import IntEnum
 PERMIT_ALL = 2**32 - 1
 UNBOUNDED = 2**32 - 1
 NO_CEILING = 2**64 - 1
+ALWAYS = 2**64 - 1
 NO_ITERATION = 2**64 - 1
 SLOTS = 64
+SMALL_CHUNK_BYTES = 2 << 20  # the chunk of a device unless it says otherwise
+LARGEST_CHUNK_BYTES = 32 << 20
+NO_LANE = 2**32 - 1
+WHOLE_SHARE = 1_000_000
 
 
 class SlotState(IntEnum):
@@ -45,16 +50,21 @@ class Progress:
     """One slot, read word by word."""
 
     iteration: int  # iterations begun so far
+    entered: int  # of those, let in: by a permit, or because the daemon was silent
     age: int  # ticket of the running iteration: lower is older; NO_ITERATION outside
     launched: int
     done: int
     held_bytes: int
     wanted_bytes: int  # waited for now
+    rest_bytes: int  # held when the running or else the last iteration was let in
     state: SlotState
     request: Request
     permit: int
     taken: bool  # a process has the slot
     pid: int
+    waited_ns: int  # time in which it could not go on because of other jobs, the present wait left out
+    waits_since_ns: int  # on the monotonic clock; 0: it does not wait
+    stalled_ns: int  # of waited_ns, what a launch inside an iteration waited for memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +80,18 @@ class SlotFigures:
     permit: int
     heavy_open: bool
     inflight_cap: int
+    deadline_class: bool
+    share: int  # of the device's SM time, in millionths
     iteration: int
     age: int
     launched: int
     done: int
     held_bytes: int
     needed_bytes: int
+    rest_bytes: int  # held when the running or else the last iteration was let in
     wanted_bytes: int
     ceiling_bytes: int
+    lane: int | None
 
 
 @dataclass(frozen=True, slots=True)

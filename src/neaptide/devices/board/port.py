@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from neaptide.devices.board.board import Board, BoardError, last_error
+from neaptide.devices.board.board import Board, BoardError, joining_error, last_error
 from neaptide.devices.board.library import load
 from neaptide.native_library import structure
 
@@ -47,6 +47,7 @@ class Service(IntEnum):
     BUSY = 1  # work in flight has to end first (evict, suspend), or there is no memory yet (restore, resume)
     EVICTED = 2
     RESTORED = 3
+    FAILED = 4  # the memory could not be moved to host memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Port:
         self._library = load()
         self._handle = self._library.neaptide_port_join(board.handle, job.encode())
         if not self._handle:
-            raise BoardError(last_error())
+            raise joining_error(board)
         self.slot = int(self._library.neaptide_port_slot(self._handle))
 
     def leave(self) -> None:
@@ -99,6 +100,10 @@ class Port:
     def set_now(self, time_ns: int) -> None:
         """Set the device's clock."""
         self._library.neaptide_port_set_now(self._handle, time_ns)
+
+    def set_host_memory(self, there: bool) -> None:
+        """Set whether the host has memory for this job's evicted chunks; it has at first."""
+        self._library.neaptide_port_set_host_memory(self._handle, there)
 
     def passed(self, kernels: int = 1) -> None:
         """The device has done the oldest of the launched kernels: memory returns and reports go out."""
@@ -118,9 +123,17 @@ class Port:
         """Kernels were launched."""
         self._library.neaptide_port_launched(self._handle, kernels)
 
-    def may_run(self, *, heavy: bool) -> bool:
-        """Whether a launched kernel may run now. Changes nothing."""
-        return bool(self._library.neaptide_port_may_run(self._handle, heavy))
+    def may_run(self, *, heavy: bool, lasts_ns: int = 0) -> bool:
+        """Whether a launched kernel may run now, if it takes `lasts_ns`. Changes nothing."""
+        return bool(self._library.neaptide_port_may_run(self._handle, heavy, lasts_ns))
+
+    def makes_way(self) -> bool:
+        """Whether a deadline job has kernels in flight and this job is none. Changes nothing."""
+        return bool(self._library.neaptide_port_makes_way(self._handle))
+
+    def share(self) -> float:
+        """The share of the device's SM time that the job may use. Changes nothing."""
+        return float(self._library.neaptide_port_share(self._handle))
 
     def hold(self) -> None:
         """Make every launch wait."""
@@ -184,7 +197,7 @@ class Port:
     # --- reports
 
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
-        """Send reports to this socket, whose other side knows of that many ended iterations."""
+        """Send reports to this socket, and own it; its other side knows of that many ended iterations."""
         self._library.neaptide_port_connect(self._handle, descriptor, known_iterations)
 
     def disconnect_reports(self) -> None:
@@ -196,7 +209,7 @@ class Port:
         self._library.neaptide_port_forget(self._handle)
 
     def report(self, frame: bytes, *, large: bool = False) -> bool:
-        """Send a frame now; False when no socket is connected. A large one may wait for the other side to read."""
+        """Send a frame as soon as the socket has room; False when none is connected. There may be many large ones."""
         return bool(self._library.neaptide_port_report(self._handle, frame, len(frame), large))
 
     def report_after(self, frame: bytes) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from neaptide.devices import Board, IterationFacts, KernelRecord, MemoryFigures
-from neaptide.devices.board import PERMIT_ALL, Request
+from neaptide.devices.board import Request
 from neaptide.devices.board.port import Allocation, Entry, Port, Service
 
 from .kind import KIND
@@ -59,10 +59,10 @@ class FakeAgent:
                 self._port.exit()
             if made is Allocation.GRANTED:
                 return value
-            if made in (Allocation.CEILING, Allocation.OVER_CAPACITY):
+            if made is Allocation.OVER_CAPACITY:
                 self._port.withdraw()
                 raise MemoryError(f"a block of {block_bytes} bytes is more than this job may hold")
-            return None
+            return None  # at a ceiling, too: the daemon may raise it
 
     def free(self, address: int) -> None:
         """Free a block; its memory returns when the device has passed what was launched."""
@@ -77,6 +77,11 @@ class FakeAgent:
             self._stream.launch(name, seconds, width)
             self._port.exit()
             return True
+
+    def set_host_memory(self, there: bool) -> None:
+        """Set whether the host has memory for this job's evicted chunks; it has at first."""
+        with self._lock:
+            self._port.set_host_memory(there)
 
     @property
     def idle(self) -> bool:
@@ -158,12 +163,12 @@ class FakeAgent:
 
     def run_without_daemon(self) -> None:
         with self._lock:
-            self._board.set_permit(self.slot, PERMIT_ALL)
-            self._board.set_heavy_open(self.slot, True)
-            self._board.set_inflight_cap(self.slot, None)
-            self._board.set_ceiling(self.slot, None)
+            self._board.lift_controls(self.slot)
             if self._port.figures().evicted:
                 self._board.set_request(self.slot, Request.RESTORE)
+
+    def daemon_is_silent(self, since_ns: int) -> bool:
+        return self._board.controller_silent(since_ns)
 
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
         with self._lock:

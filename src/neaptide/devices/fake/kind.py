@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.devices import Board, DeviceAgent, DeviceSettings, Need, Region, setting
+from neaptide.devices.board.figures import SMALL_CHUNK_BYTES
 
 _MEMORY_BYTES = 256 << 20
 
@@ -26,28 +28,53 @@ class FakeKind:
     """A device whose kernels only take time."""
 
     name = "fake"
-    chunk_bytes = 2 << 20
     supplies = frozenset(Need) - {Need.PAGING}
     settings_type: type[DeviceSettings] = FakeSettings
     board_settings_type: type[DeviceSettings] = FakeBoardSettings
 
+    def chunk_bytes(self, index: int = 0) -> int:  # noqa: ARG002 - the same for all
+        """The smallest there are."""
+        return SMALL_CHUNK_BYTES
+
+    def description(self, index: int = 0) -> str:  # noqa: ARG002 - all are alike
+        return "scripted device"
+
     def default_budget_bytes(self, index: int = 0) -> int:  # noqa: ARG002 - all have the same memory
         """The device's memory."""
         return _MEMORY_BYTES
+
+    def used_bytes(self, index: int = 0) -> int | None:  # noqa: ARG002
+        """Only the board counts."""
+        return None
+
+    def most_bytes(self, board: Board) -> int | None:  # noqa: ARG002
+        """Nobody else uses it."""
+        return None
 
     def environment(self, settings: FakeSettings, board: Path) -> dict[str, str]:  # noqa: ARG002
         """Nothing: `attach` is told the board."""
         return {}
 
     def create_board(self, path: Path, budget_bytes: int, settings: FakeBoardSettings) -> Board:
-        """Open the board at this path, or make it."""
+        """A board with two SMs, unless the settings say otherwise."""
         return Board.create(path, budget_bytes, Region(None, settings.sms or 2))
+
+    def prepare(self, first_use: Callable[[], None] | None = None) -> str:
+        """Programs call the device themselves, not through torch: they may use it from now on."""
+        if first_use is not None:
+            first_use()
+        return "fake"
+
+    def unprepare(self) -> None:
+        """Nothing was changed."""
 
     def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:  # noqa: ARG002 - a board is a device
         """Join the board, in real time."""
+        from neaptide.devices.board.board import join
+
         from .agent import FakeAgent
 
-        return FakeAgent(Board.open(board), job)
+        return join(lambda: FakeAgent(Board.open(board), job))
 
 
 KIND = FakeKind()

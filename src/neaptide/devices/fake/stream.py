@@ -19,7 +19,11 @@ class Kernel:
     seconds: float
     width: int  # SMs
     launch_ns: int
+    needed_bytes: int  # when it was launched
+    held_bytes: int
     start_ns: int | None = None  # None: it has not begun
+    end_ns: int = 0  # once it has begun
+    held: bool = False  # it could have begun, but a gate or a deadline job held it
 
 
 class Stream:
@@ -39,7 +43,8 @@ class Stream:
 
     def launch(self, name: str, seconds: float, width: int) -> None:
         self._port.launched()
-        self._kernels.append(Kernel(name, seconds, width, self._now_ns()))
+        seen = self._port.figures()
+        self._kernels.append(Kernel(name, seconds, width, self._now_ns(), seen.needed_bytes, seen.held_bytes))
 
     def advance(self) -> int:
         """Run what can have run by now; how many kernels have ended."""
@@ -56,11 +61,18 @@ class Stream:
             return None
         kernel = self._kernels[0]
         if kernel.start_ns is None:
-            if not self._port.may_run(heavy=is_heavy(kernel.width, self._sms)):
-                self._idle_since_ns = self._now_ns()
+            lasts_ns, heavy = self._lasts_ns(kernel), is_heavy(kernel.width, self._sms)
+            if (heavy and self._port.makes_way()) or not self._port.may_run(heavy=heavy, lasts_ns=lasts_ns):
+                kernel.held = True
                 return None
-            kernel.start_ns = max(kernel.launch_ns, self._idle_since_ns)
-        return kernel.start_ns + round(kernel.seconds * 1e9)
+            # A kernel that was held begins now; another began when it was launched, or when the one before it ended.
+            kernel.start_ns = self._now_ns() if kernel.held else max(kernel.launch_ns, self._idle_since_ns)
+            kernel.end_ns = kernel.start_ns + lasts_ns
+        return kernel.end_ns
+
+    def _lasts_ns(self, kernel: Kernel) -> int:
+        """How long it takes now: a kernel that is wider than the job's share of the SMs takes longer."""
+        return round(kernel.seconds * 1e9 * max(kernel.width / self._sms / self._port.share(), 1.0))
 
     def finish(self) -> None:
         """Run everything now, gates or not: the job ends."""
@@ -74,4 +86,5 @@ class Stream:
         if self.log is not None:
             start_ns = end_ns if kernel.start_ns is None else kernel.start_ns
             times = kernel.launch_ns, start_ns, end_ns
-            self.log.append(KernelRecord(kernel.name, hash(kernel.name), *times, 0, 0, 0, 0, kernel.width))
+            memory = kernel.needed_bytes, kernel.held_bytes
+            self.log.append(KernelRecord(kernel.name, hash(kernel.name), *times, *memory, 0, 0, kernel.width))

@@ -13,7 +13,8 @@ std::uint64_t range_for(const ArenaOptions& options, const Member& member) {
   const std::uint64_t wanted = options.range_bytes != 0
                                    ? options.range_bytes
                                    : std::max<std::uint64_t>(4 * member.board().capacity_bytes(), 1ULL << 30);
-  return (wanted + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+  const std::uint64_t chunk = member.board().chunk_bytes();
+  return (wanted + chunk - 1) / chunk * chunk;
 }
 
 }  // namespace
@@ -22,9 +23,12 @@ Arena::Implementation::Implementation(Driver& driver, Member& member, ArenaOptio
     : driver_(driver),
       member_(member),
       options_(std::move(options)),
+      chunk_bytes_(member.board().chunk_bytes()),
       range_bytes_(range_for(options_, member)),
-      base_(driver.reserve(range_bytes_)),
-      heap_(base_, static_cast<std::uint32_t>(range_bytes_ / kChunkBytes)) {
+      base_(driver.reserve(range_bytes_, chunk_bytes_)),
+      heap_(base_, static_cast<std::uint32_t>(range_bytes_ / chunk_bytes_), chunk_bytes_),
+      hollow_(driver.page_bytes()),
+      largest_capacity_(member.board().capacity_bytes()) {
   driver_.set_listener([this] { progress(); });
 }
 
@@ -32,7 +36,7 @@ Arena::Implementation::~Implementation() {
   if (member_.board().forked()) return;
   driver_.set_listener({});
   driver_.release(base_, range_bytes_);
-  if (!evicted_) member_.give(heap_.held_chunks() * kChunkBytes);
+  if (!evicted_) member_.give(heap_.held_chunks() * chunk_bytes_ - hollow_.bytes());
   member_.publish_needed(0);
 }
 
@@ -50,8 +54,7 @@ void Arena::Implementation::count_needed_locked() {
 }
 
 void Arena::Implementation::count_held_locked() {
-  const std::uint64_t chunks = evicted_ ? 0 : heap_.held_chunks();
-  stats_.held = (chunks + detached_chunks_) * kChunkBytes;
+  stats_.held = evicted_ ? 0 : (heap_.held_chunks() + detached_chunks_) * chunk_bytes_ - hollow_.bytes();
   stats_.held_peak = std::max(stats_.held_peak, stats_.held);
   series_.add(stats_.needed, stats_.held);
 }
@@ -86,6 +89,15 @@ std::vector<MemorySample> Arena::Implementation::series() const {
   return series_.samples();
 }
 
+std::vector<HeldBlock> Arena::Implementation::blocks() const {
+  const Lock lock = guard();
+  std::vector<HeldBlock> found;
+  heap_.each_block([&](const Block& block) {
+    found.push_back({block.start, block.bytes, block.pool->stream, block.state == BlockState::free});
+  });
+  return found;
+}
+
 void Arena::Implementation::check_integrity() const {
   const auto require = [](bool holds, const char* invariant) {
     if (!holds) throw std::logic_error(std::string("arena: broken invariant: ") + invariant);
@@ -94,9 +106,10 @@ void Arena::Implementation::check_integrity() const {
   std::uint64_t live = 0;
   heap_.check(live);
   require(live == stats_.needed, "needed bytes are those of live blocks");
-  require(stats_.held == member_.held_bytes(), "held bytes are those leased on the board");
+  require(stats_.held + member_.outside_bytes() == member_.held_bytes(), "held bytes are those leased on the board");
   const std::uint64_t chunks = (evicted_ ? 0 : heap_.held_chunks()) + detached_chunks_;
-  require(chunks * kChunkBytes == stats_.held, "a lease for every chunk, a chunk for every lease");
+  const std::uint64_t hollow = evicted_ ? 0 : hollow_.bytes();
+  require(chunks * chunk_bytes_ - hollow == stats_.held, "a lease for every page, a page for every lease");
   require(stats_.chunks_taken - stats_.chunks_given == chunks, "chunks taken and given back");
   require(stats_.allocations - stats_.deallocations - stats_.out_of_memory >= heap_.blocks_in_use() - drains_.size(),
           "every live block was allocated");
@@ -135,6 +148,7 @@ std::vector<MemorySample> Arena::series() const { return implementation_->series
 std::size_t Arena::evict(Deadline deadline) { return implementation_->evict(deadline); }
 bool Arena::restore(Deadline deadline) { return implementation_->restore(deadline); }
 bool Arena::evicted() const { return implementation_->evicted(); }
+std::vector<HeldBlock> Arena::blocks() const { return implementation_->blocks(); }
 void Arena::check_integrity() const { implementation_->check_integrity(); }
 
 }  // namespace neaptide

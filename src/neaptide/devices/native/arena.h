@@ -6,8 +6,13 @@
 //   any stream or process.
 // - Ephemeral blocks grow from the low end of the range, persistent ones from the high end.
 //
+// - A process that alone would not fit the device because of the gaps between its blocks gives the gaps' pages back
+//   (hollow_pages.h). So it can always hold what its blocks need, to the page.
+// - An allocation fails only if the process, alone, would need more than the largest capacity it has seen the device
+//   have. A capacity that was lowered makes it wait.
+//
 // Lock order: (driver's listener lock) -> arena mutex -> driver calls and board atomics. The arena mutex is never held
-// while waiting for leases or streams, nor while memory is unbacked or copied.
+// while waiting for leases or streams, nor while chunks are unbacked or copied.
 #pragma once
 
 #include <chrono>
@@ -15,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -37,7 +43,7 @@ class OutOfMemory : public std::runtime_error {
 };
 
 /// What an attempt to allocate came to. `evicted`: the process's memory is in host memory. `over_capacity`: the device
-/// would not have the bytes even if every other process gave back all it holds.
+/// never had, while the process used it, the bytes that the process would hold.
 enum class Allocation : std::uint32_t { granted, full, reserved, ceiling, over_capacity, evicted };
 
 struct AllocationAttempt {
@@ -52,11 +58,14 @@ struct ArenaOptions {
   /// How long an allocation waits for a lease before OutOfMemory.
   std::chrono::nanoseconds wait = std::chrono::seconds(60);
   /// Empty chunks that the streams have passed are handed back, but for this many bytes: a process that frees its only
-  /// temporary block and allocates the next should not go through the driver each time. 0 keeps none. Nothing is kept
-  /// while another process waits for memory.
-  std::uint64_t keep_bytes = kChunkBytes;
+  /// temporary block and allocates the next should not go through the driver each time. Unset: one
+  /// chunk; 0 keeps none. Nothing is kept while another process waits for memory.
+  std::optional<std::uint64_t> keep_bytes;
   /// Runs every wait of the arena: the place to release the interpreter lock. Unset: the wait runs as it is.
   std::function<void(const std::function<void()>&)> blocking;
+  /// Called without locks, once per wait, by a thread that waits although no other process holds what it lacks: with
+  /// the bytes that the process would hold.
+  std::function<void(std::uint64_t)> on_too_small;
   /// Called without locks by a thread that waits for memory when a controller has asked something of the process
   /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
   /// request finished. The claim on memory is withdrawn meanwhile.
@@ -92,6 +101,14 @@ struct MemorySample {
   std::uint64_t time_ns = 0;
   std::uint64_t needed = 0;
   std::uint64_t held = 0;
+};
+
+/// A block of the memory that the arena holds, free or not.
+struct HeldBlock {
+  Address address = 0;
+  std::uint64_t bytes = 0;
+  StreamId stream = 0;
+  bool free = false;
 };
 
 /// Thread-safe. In a forked child allocate() throws BoardError and deallocate() does nothing.
@@ -151,6 +168,8 @@ class Arena {
   bool restore(Deadline deadline);
   bool evicted() const;
 
+  /// All blocks, in the order of their addresses; neighbours of one stream meet. Changes nothing.
+  std::vector<HeldBlock> blocks() const;
   /// Verifies every invariant; throws std::logic_error that names the broken one. Changes nothing.
   void check_integrity() const;
 

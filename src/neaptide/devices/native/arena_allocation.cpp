@@ -10,6 +10,8 @@ namespace neaptide {
 namespace {
 
 constexpr std::uint64_t kGranule = 512;
+constexpr auto kPatience =
+    std::chrono::seconds(1);  // before a process says that the device has become too small for it
 
 std::uint64_t rounded_up(std::size_t bytes) {
   return (std::max<std::uint64_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
@@ -30,7 +32,8 @@ Address Arena::Implementation::allocate(std::size_t bytes, StreamId stream, Hint
     const Lock lock = guard();
     ++stats_.allocations;
     if (!absurd)
-      if (const Attempt attempt = attempt_locked(rounded, stream, hint); attempt.address) return *attempt.address;
+      if (const Attempt attempt = attempt_locked(rounded, stream, hint, Growth::chunks); attempt.address)
+        return *attempt.address;
   }
   if (absurd) fail(bytes, {std::nullopt, bytes}, false);
   return allocate_slowly(rounded, stream, hint);
@@ -58,72 +61,152 @@ AllocationAttempt Arena::Implementation::try_allocate(std::size_t bytes, StreamI
   }
 }
 
-/// An attempt after everything that can be handed back, or reused, has been.
+/// An attempt after everything that can be handed back, or reused, has been. When the process alone would not fit, it
+/// also gives back its gaps.
 Arena::Implementation::Attempt Arena::Implementation::attempt_after_return(std::uint64_t bytes, StreamId stream,
                                                                            Hint hint) {
+  const auto fits_alone = [this](const Attempt& attempt) {
+    const std::uint64_t capacity = member_.board().capacity_bytes();
+    return alone_locked(attempt) <= std::min({capacity, member_.ceiling_bytes(), member_.own_limit_bytes()});
+  };
   progress();
   shed();
   const Lock lock(mutex_);
-  Attempt attempt = attempt_locked(bytes, stream, hint);
-  if (!attempt.address) attempt.hopeless = hopeless_locked(attempt);
+  Attempt attempt = attempt_locked(bytes, stream, hint, Growth::chunks);
+  if (!attempt.address && hollow_.bytes() > 0) attempt = attempt_locked(bytes, stream, hint, Growth::pages);
+  if (attempt.address || evicted_ || fits_alone(attempt)) return attempt;
+  const bool all_given = give_gaps_locked();
+  attempt = attempt_locked(bytes, stream, hint, driver_.page_bytes() > 0 ? Growth::pages : Growth::chunks);
+  const std::uint64_t alone = alone_locked(attempt), capacity = member_.board().capacity_bytes();
+  largest_capacity_ = std::max(largest_capacity_, capacity);
+  attempt.busy = !all_given;
+  if (all_given) {
+    attempt.alone = alone > capacity ? alone : 0;
+    attempt.hopeless = alone > std::min(largest_capacity_, member_.own_limit_bytes());
+  }
   return attempt;
 }
 
-Arena::Implementation::Attempt Arena::Implementation::attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint) {
+Arena::Implementation::Attempt Arena::Implementation::attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint,
+                                                                     Growth growth) {
   if (evicted_) return {};
   Pool& pool = heap_.pool(stream, hint);
-  if (Block* block = heap_.fit(pool, bytes)) return {take_block_locked(*block, bytes)};
-
   Attempt attempt;
-  if (const auto range = heap_.plan(pool, bytes)) {
-    attempt.need = range->bytes();
-    attempt.lease = member_.try_take(attempt.need);
-    if (attempt.lease == Lease::granted) {
-      grow_locked(pool, *range);
-      attempt.address = take_block_locked(*heap_.fit(pool, bytes), bytes);
-      const std::uint64_t used_chunks = heap_.held_chunks() - heap_.waiting_chunks() - heap_.kept_chunks();
-      stats_.spare_peak = std::max(stats_.spare_peak, used_chunks * kChunkBytes - stats_.needed);
-      return attempt;
-    }
+  if (Block* block = heap_.fit(pool, bytes)) {
+    attempt = take_block_locked(*block, bytes);
+  } else if (const auto range = heap_.plan(pool, bytes)) {
+    attempt = grow_and_take_locked(pool, *range, bytes, growth);
   } else {
     attempt.need = bytes;  // no gap in the address range is wide enough
     attempt.lease = Lease::full;
   }
+  if (attempt.address) return attempt;
   // A block at the wrong end is better than none.
   Pool& other = heap_.pool(stream, hint == Hint::ephemeral ? Hint::persistent : Hint::ephemeral);
-  if (Block* block = heap_.fit(other, bytes)) attempt.address = take_block_locked(*block, bytes);
+  if (Block* block = heap_.fit(other, bytes))
+    if (const Attempt there = take_block_locked(*block, bytes); there.address || there.need < attempt.need)
+      return there;
   return attempt;
 }
 
-void Arena::Implementation::grow_locked(Pool& pool, ChunkRange range) {
+/// Makes the near end of a free block a live one, if there are leases for what is hollow there.
+Arena::Implementation::Attempt Arena::Implementation::take_block_locked(Block& free, std::uint64_t bytes) {
+  Attempt attempt;
+  const Address start = free.pool->hint == Hint::ephemeral ? free.start : free.end() - bytes;
+  if (const std::uint64_t hollow = hollow_.within(start, start + bytes)) {
+    attempt.need = hollow;
+    attempt.lease = member_.try_take(hollow);
+    if (attempt.lease != Lease::granted) return attempt;
+    hollow_.remove(start, start + bytes, [this](Address from, Address to) { driver_.back_pages(from, to - from); });
+    count_held_locked();
+  }
+  attempt.address = heap_.carve(free, bytes).start;
+  stats_.needed += bytes;
+  stats_.needed_total += bytes;
+  count_needed_locked();
+  return attempt;
+}
+
+Arena::Implementation::Attempt Arena::Implementation::grow_and_take_locked(Pool& pool, ChunkRange range,
+                                                                           std::uint64_t bytes, Growth growth) {
+  Attempt attempt;
+  if (growth == Growth::chunks) {
+    attempt.need = heap_.bytes_of(range);
+    attempt.lease = member_.try_take(attempt.need);
+    if (attempt.lease != Lease::granted) return attempt;
+  }
   try {
-    driver_.back(heap_.address_of(range.first), range.bytes());
+    driver_.back(heap_.address_of(range.first), heap_.bytes_of(range));
   } catch (...) {
-    member_.give(range.bytes());
+    member_.give(attempt.need);
     throw;
   }
   heap_.add(pool, range);
   stats_.chunks_taken += range.count;
+  if (growth == Growth::pages)
+    hollow_.add(heap_.address_of(range.first), heap_.address_of(range.end()),
+                [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
+  count_held_locked();
+  largest_capacity_ = std::max(largest_capacity_, member_.board().capacity_bytes());
+  attempt = take_block_locked(*heap_.fit(pool, bytes), bytes);
+  if (!attempt.address) {
+    remove_chunks_locked(range);
+    if (growth == Growth::chunks) attempt.need += heap_.bytes_of(range);
+  } else if (hollow_.bytes() == 0) {
+    const std::uint64_t used_chunks = heap_.held_chunks() - heap_.waiting_chunks() - heap_.kept_chunks();
+    stats_.spare_peak = std::max(stats_.spare_peak, used_chunks * chunk_bytes_ - stats_.needed);
+  }
+  return attempt;
+}
+
+/// Undoes that chunks were added: the block that was to be placed there needs hollow pages that could not be leased.
+void Arena::Implementation::remove_chunks_locked(ChunkRange range) {
+  const Address start = heap_.address_of(range.first), end = heap_.address_of(range.end());
+  heap_.remove(range);
+  driver_.unback(start, heap_.bytes_of(range));
+  heap_.put_back(range);
+  member_.give(heap_.bytes_of(range) - hollow_.remove(start, end, [](Address, Address) {}));
+  stats_.chunks_given += range.count;
   count_held_locked();
 }
 
-Address Arena::Implementation::take_block_locked(Block& free, std::uint64_t bytes) {
-  const Block& block = heap_.carve(free, bytes);
-  stats_.needed += bytes;
-  stats_.needed_total += bytes;
-  count_needed_locked();
-  return block.start;
+/// Gives back the pages that only free blocks touch. False while a stream may still use some of them, or while chunks
+/// are on their way back.
+bool Arena::Implementation::give_gaps_locked() {
+  bool all = heap_.waiting_chunks() == 0 && detached_chunks_ == 0 && drains_.empty();
+  if (driver_.page_bytes() == 0) return all;
+  std::uint64_t given = 0;
+  for (const auto& [key, pool] : heap_.pools()) {
+    const Event event = driver_.record(key.first);
+    const bool idle = driver_.passed(event);
+    driver_.drop(event);
+    all = all && idle;
+    if (!idle) continue;
+    for (const FreeKey& entry : pool->free.entries())
+      given += hollow_.add(entry.block->start, entry.block->end(),
+                           [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
+  }
+  if (given > 0) member_.give(given);
+  count_held_locked();
+  return all;
+}
+
+/// What the process would hold with what the attempt lacks, when all that is on its way back has been given.
+std::uint64_t Arena::Implementation::alone_locked(const Attempt& attempt) const {
+  const std::uint64_t leaving = (heap_.waiting_chunks() + heap_.kept_chunks() + detached_chunks_) * chunk_bytes_;
+  return stats_.held - std::min(stats_.held, leaving) + member_.outside_bytes() + attempt.need;
 }
 
 Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId stream, Hint hint) {
-  const Deadline deadline = std::chrono::steady_clock::now() + options_.wait;
+  const Deadline began = std::chrono::steady_clock::now(), deadline = began + options_.wait;
   std::optional<LeaseClaim> claim;
-  bool counted = false;
+  bool counted = false, told = !options_.on_too_small;
   struct Waiting {
     std::atomic<std::uint32_t>& count;
     explicit Waiting(std::atomic<std::uint32_t>& counter) : count(counter) { count.fetch_add(1); }
     ~Waiting() { count.fetch_sub(1); }
   } const waiting(waiters_);
+  const Stalls stalls(member_);
 
   for (;;) {
     // The epoch is read before the attempt: whatever comes free after it ends the wait below.
@@ -140,6 +223,11 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
       options_.on_request(member_.request());
       continue;
     }
+    if (attempt.busy && drain_streams(deadline)) continue;
+    if (!told && attempt.alone > 0 && std::chrono::steady_clock::now() - began >= kPatience) {
+      told = true;
+      options_.on_too_small(attempt.alone);
+    }
     // A ceiling is not lifted by others giving back, so it must not keep others waiting.
     const std::uint64_t wanted = attempt.lease == Lease::ceiling ? 0 : attempt.need;
     if (claim)
@@ -152,15 +240,9 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
   }
 }
 
-bool Arena::Implementation::hopeless_locked(const Attempt& attempt) const {
-  if (evicted_ || heap_.waiting_chunks() > 0 || detached_chunks_ > 0 || !drains_.empty()) return false;
-  const std::uint64_t own = (heap_.held_chunks() - heap_.kept_chunks()) * kChunkBytes;
-  return own + attempt.need > member_.board().capacity_bytes();
-}
-
 void Arena::Implementation::fail(std::uint64_t bytes, const Attempt& attempt, bool waited) {
   const std::uint64_t capacity = member_.board().capacity_bytes();
-  const std::uint64_t limit = std::min(capacity, member_.ceiling_bytes());
+  const std::uint64_t limit = std::min({capacity, member_.ceiling_bytes(), member_.own_limit_bytes()});
   const std::uint64_t held = member_.held_bytes(), used = member_.board().used_bytes();
   {
     const Lock lock(mutex_);
@@ -169,7 +251,10 @@ void Arena::Implementation::fail(std::uint64_t bytes, const Attempt& attempt, bo
   std::string message = "out of memory: a block of " + mebibytes(bytes) + " needs " + mebibytes(attempt.need) +
                         " more, this process holds " + mebibytes(held) + " of the device's " + mebibytes(capacity) +
                         ", others hold " + mebibytes(used - std::min(used, held));
-  if (limit < capacity) message += ", its ceiling is " + mebibytes(limit);
+  if (limit == member_.own_limit_bytes())
+    message += ", the program allows itself " + mebibytes(limit) + " (set_per_process_memory_fraction)";
+  else if (limit < capacity)
+    message += ", its ceiling is " + mebibytes(limit);
   if (waited && options_.wait.count() > 0) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "; waited %.3g s", std::chrono::duration<double>(options_.wait).count());

@@ -27,27 +27,47 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   }
   std::vector<EvictedRange> copies;
   try {
-    for (const ChunkRange& range : ranges) {
-      copies.push_back({range, HostBuffer(range.bytes())});
-      driver_.copy_to_host(copies.back().bytes.data(), heap_.address_of(range.first), range.bytes());
-    }
+    copies = copy_out(ranges);
   } catch (...) {
-    const Lock lock(mutex_);
-    evicted_ = false;
+    {
+      const Lock lock(mutex_);
+      evicted_ = false;
+    }
+    wake_waiters();
     throw;
-  }
-  std::uint64_t bytes = 0;
-  for (const ChunkRange& range : ranges) {
-    driver_.unback(heap_.address_of(range.first), range.bytes());
-    bytes += range.bytes();
   }
   const Lock lock(mutex_);
   evicted_ranges_ = std::move(copies);
+  const std::uint64_t bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes();
   stats_.evicted_bytes = bytes;
-  stats_.chunks_given += bytes / kChunkBytes;
+  stats_.chunks_given += heap_.held_chunks();
   member_.give(bytes);
   count_held_locked();
   return given + bytes;
+}
+
+/// Copies chunks to host memory and unbacks them. What it throws (there is no host memory) leaves everything in place.
+std::vector<Arena::Implementation::EvictedRange> Arena::Implementation::copy_out(const Ranges& ranges) {
+  std::vector<EvictedRange> copies;
+  for (const ChunkRange& range : ranges) {
+    copies.push_back({range, HostBuffer(driver_, heap_.bytes_of(range))});
+    driver_.copy_to_host(copies.back().bytes.data(), heap_.address_of(range.first), heap_.bytes_of(range));
+  }
+  driver_.finish_copies();
+  std::size_t moved = 0;
+  try {
+    for (; moved < ranges.size(); ++moved)
+      driver_.unback(heap_.address_of(ranges[moved].first), heap_.bytes_of(ranges[moved]));
+  } catch (...) {
+    for (std::size_t index = 0; index < moved; ++index) {
+      driver_.back(heap_.address_of(ranges[index].first), heap_.bytes_of(ranges[index]));
+      driver_.copy_to_device(heap_.address_of(ranges[index].first), copies[index].bytes.data(),
+                             heap_.bytes_of(ranges[index]));
+    }
+    driver_.finish_copies();
+    throw;
+  }
+  return copies;
 }
 
 /// Waits for a thread that ran a stream's last work and still hands chunks back, outside the lock: some microseconds.
@@ -68,9 +88,16 @@ Arena::Implementation::Ranges Arena::Implementation::drop_empty_evicted_locked()
     for (std::uint32_t chunk = range.first; chunk < range.end(); ++chunk) {
       heap_.remove({chunk, 1});
       heap_.put_back({chunk, 1});
+      hollow_.remove(heap_.address_of(chunk), heap_.address_of(chunk + 1), [](Address, Address) {});
     }
   }
-  stats_.evicted_bytes = heap_.held_chunks() * kChunkBytes;
+  // If the capacity has become too small for the chunks, the gaps in them need no leases either.
+  if (driver_.page_bytes() > 0 &&
+      heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() > member_.board().capacity_bytes())
+    for (const auto& [key, pool] : heap_.pools())
+      for (const FreeKey& entry : pool->free.entries())
+        hollow_.add(entry.block->start, entry.block->end(), [](Address, Address) {});
+  stats_.evicted_bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes();
   return heap_.ranges([](auto) { return true; });
 }
 
@@ -103,10 +130,10 @@ bool Arena::Implementation::restore(Deadline deadline) {
   std::size_t backed = 0;
   try {
     for (; backed < ranges.size(); ++backed)
-      driver_.back(heap_.address_of(ranges[backed].first), ranges[backed].bytes());
+      driver_.back(heap_.address_of(ranges[backed].first), heap_.bytes_of(ranges[backed]));
   } catch (...) {
     for (std::size_t index = 0; index < backed; ++index)
-      driver_.unback(heap_.address_of(ranges[index].first), ranges[index].bytes());
+      driver_.unback(heap_.address_of(ranges[index].first), heap_.bytes_of(ranges[index]));
     member_.give(bytes);
     throw;
   }
@@ -115,9 +142,13 @@ bool Arena::Implementation::restore(Deadline deadline) {
   for (const ChunkRange& range : ranges) {
     while (evicted_ranges_[source].chunks.end() < range.end()) ++source;
     const EvictedRange& from = evicted_ranges_[source];
-    const std::size_t offset = std::size_t{range.first - from.chunks.first} * kChunkBytes;
-    driver_.copy_to_device(heap_.address_of(range.first), from.bytes.data() + offset, range.bytes());
+    const std::size_t offset = std::size_t{range.first - from.chunks.first} * chunk_bytes_;
+    driver_.copy_to_device(heap_.address_of(range.first), from.bytes.data() + offset, heap_.bytes_of(range));
   }
+  driver_.finish_copies();
+  for (const ChunkRange& range : ranges)
+    hollow_.each(heap_.address_of(range.first), heap_.address_of(range.end()),
+                 [this](Address start, Address end) { driver_.unback_pages(start, end - start); });
 
   Ranges back;
   {
@@ -125,7 +156,7 @@ bool Arena::Implementation::restore(Deadline deadline) {
     evicted_ = false;
     evicted_ranges_.clear();
     stats_.evicted_bytes = 0;
-    stats_.chunks_taken += bytes / kChunkBytes;
+    stats_.chunks_taken += heap_.held_chunks();
     count_held_locked();
     // Freed between the look and now: the streams are idle, so they can go back at once.
     for (const ChunkRange& range : heap_.ranges([&](auto chunk) { return heap_.is_empty(chunk); }))

@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "heap.h"
+#include "hollow_pages.h"
 #include "host_buffer.h"
 #include "series.h"
 
@@ -41,6 +42,7 @@ class Arena::Implementation {
   std::size_t evict(Deadline deadline);
   bool restore(Deadline deadline);
   bool evicted() const;
+  std::vector<HeldBlock> blocks() const;
   void check_integrity() const;
 
  private:
@@ -56,8 +58,12 @@ class Arena::Implementation {
     std::optional<Address> address;
     std::uint64_t need = 0;
     Lease lease = Lease::granted;
-    bool hopeless = false;  // the device would not have the bytes even if all others gave back theirs
+    bool busy = false;        // the process alone would not fit while its streams have work in flight
+    std::uint64_t alone = 0;  // what it would hold without, when that is more than the capacity is now
+    bool hopeless = false;    // that is more than the device ever had
   };
+  /// What a new chunk is leased for: all of it, or only the pages that the block touches.
+  enum class Growth : std::uint8_t { chunks, pages };
   /// Empty chunks on their way back: handed back when the stream has passed the event, unless in use again by then.
   struct Return {
     Event event;
@@ -75,12 +81,14 @@ class Arena::Implementation {
   };
   using Ranges = std::vector<ChunkRange>;
 
-  Attempt attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint);
-  Address take_block_locked(Block& free, std::uint64_t bytes);
-  void grow_locked(Pool& pool, ChunkRange range);
+  Attempt attempt_locked(std::uint64_t bytes, StreamId stream, Hint hint, Growth growth);
+  Attempt take_block_locked(Block& free, std::uint64_t bytes);
+  Attempt grow_and_take_locked(Pool& pool, ChunkRange range, std::uint64_t bytes, Growth growth);
+  void remove_chunks_locked(ChunkRange range);
   Attempt attempt_after_return(std::uint64_t bytes, StreamId stream, Hint hint);
   Address allocate_slowly(std::uint64_t bytes, StreamId stream, Hint hint);
-  bool hopeless_locked(const Attempt& attempt) const;
+  std::uint64_t alone_locked(const Attempt& attempt) const;
+  bool give_gaps_locked();
   [[noreturn]] void fail(std::uint64_t bytes, const Attempt& attempt, bool waited);
 
   /// Frees a block; chunks that can go back at once are added to `back`.
@@ -102,10 +110,12 @@ class Arena::Implementation {
   void run_blocking(const std::function<void()>& wait) const;
   bool await_hand_backs(Deadline deadline);
   Ranges drop_empty_evicted_locked();
+  std::vector<EvictedRange> copy_out(const Ranges& ranges);
 
   Driver& driver_;
   Member& member_;
   const ArenaOptions options_;
+  const std::uint64_t chunk_bytes_;
   const std::uint64_t range_bytes_;
   const Address base_;
 
@@ -117,6 +127,8 @@ class Arena::Implementation {
   std::vector<Drain> drains_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t detached_chunks_ = 0;  // removed from the heap, lease not yet given back
+  HollowPages hollow_;
+  std::uint64_t largest_capacity_;  // that the device was seen to have
   bool evicted_ = false;
   std::vector<EvictedRange> evicted_ranges_;
   ArenaStats stats_;

@@ -66,7 +66,7 @@ void Arena::Implementation::free_block_locked(Block& block, Ranges& back) {
 
 /// The stream has passed the chunks' last use: those still empty go back, or are kept.
 void Arena::Implementation::sort_out_locked(ChunkRange chunks, std::uint64_t serial, Ranges& back) {
-  const std::uint64_t keep = member_.others_wait() ? 0 : options_.keep_bytes / kChunkBytes;
+  const std::uint64_t keep = member_.others_wait() ? 0 : options_.keep_bytes.value_or(chunk_bytes_) / chunk_bytes_;
   if (keep == 0) drop_kept_locked(back);
   for (std::uint32_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
     if (heap_.chunk(chunk).emptied != serial) continue;
@@ -171,13 +171,16 @@ std::size_t Arena::Implementation::shed() {
 std::size_t Arena::Implementation::hand_back(const Ranges& ranges) {
   std::uint64_t bytes = 0;
   for (const ChunkRange& range : ranges) {
-    driver_.unback(heap_.address_of(range.first), range.bytes());
-    bytes += range.bytes();
+    driver_.unback(heap_.address_of(range.first), heap_.bytes_of(range));
+    bytes += heap_.bytes_of(range);
   }
   const Lock lock(mutex_);
-  for (const ChunkRange& range : ranges) heap_.put_back(range);
-  detached_chunks_ -= bytes / kChunkBytes;
-  stats_.chunks_given += bytes / kChunkBytes;
+  detached_chunks_ -= bytes / chunk_bytes_;
+  stats_.chunks_given += bytes / chunk_bytes_;
+  for (const ChunkRange& range : ranges) {
+    heap_.put_back(range);
+    bytes -= hollow_.remove(heap_.address_of(range.first), heap_.address_of(range.end()), [](Address, Address) {});
+  }
   member_.give(bytes);
   count_held_locked();
   return bytes;

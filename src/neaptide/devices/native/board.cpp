@@ -1,5 +1,10 @@
 #include "board.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "board_file.h"
@@ -11,6 +16,12 @@
 namespace neaptide {
 namespace {
 
+/// A word of the file as an enumeration: `unknown` when it is none of its values.
+template <typename Enumeration>
+Enumeration known(Enumeration word, Enumeration last, Enumeration unknown) {
+  return word <= last ? word : unknown;
+}
+
 JobName unpack_job(const SlotLayout& slot) {
   JobName name{};
   char* next = name.text;
@@ -21,6 +32,7 @@ JobName unpack_job(const SlotLayout& slot) {
   return name;
 }
 
+/// The words of a slot are bounded here: whoever looks at a snapshot may use it as it is.
 SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   const SlotLayout& slot = board.slots[index];
   SlotSnapshot copy;
@@ -28,34 +40,54 @@ SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   copy.pid = slot.pid.load();
   copy.start_time = slot.start_time.load();
   copy.job = unpack_job(slot);
-  copy.state = slot.state.load();
-  copy.request = slot.request.load();
+  copy.state = known(slot.state.load(), SlotState::evicted, SlotState::idle);
+  copy.request = known(slot.request.load(), Request::resume, Request::none);
   copy.permit = slot.permit.load();
-  copy.heavy_open = slot.heavy_open.load();
+  copy.heavy_open = slot.gate_until_ns.load() != 0;
   copy.inflight_cap = slot.inflight_cap.load();
-  copy.iteration = slot.iteration.load();
+  const std::uint32_t lane = slot.lane.load();
+  copy.lane = lane == 0 || lane > kBoardLanes ? kNoLane : lane - 1;
+  copy.deadline_class = slot.deadline_class.load() == 1;
+  copy.share = std::clamp(slot.share.load(), 1U, kWholeShare);
+  copy.iteration = std::min<std::uint64_t>(slot.iteration.load(), kPermitAll - 1);
+  copy.entered = std::min<std::uint64_t>(slot.entered.load(), kPermitAll - 1);
   copy.age = slot.age.load();
   copy.done = slot.done.load();  // before launched, so that done <= launched
   copy.launched = slot.launched.load();
-  copy.held_bytes = slot.held.load();
+  copy.held_bytes = slot.held.load().value_or(0);
   copy.needed_bytes = slot.needed.load();
+  copy.rest_bytes = slot.rest.load();
   copy.wanted_bytes = slot.wanted.load();
   copy.ceiling_bytes = slot.ceiling.load();
+  copy.waited_ns = slot.waited_ns.load();
+  copy.waits_since_ns = slot.waits_since_ns.load();
+  copy.stalled_ns = slot.stalled_ns.load();
   copy.taken = slot.use.load() == SlotUse::taken;
   return copy;
 }
 
 }  // namespace
 
+std::shared_ptr<Board> Board::create(const std::string& path, const BoardConfig& config) {
+  if (!BoardFile::create(path, config))
+    throw BoardError("board " + path + ": there is a file already; name another path");
+  return open(path);
+}
+
 std::shared_ptr<Board> Board::open_or_create(const std::string& path, const BoardConfig& config) {
-  return std::make_shared<Board>(path, std::make_unique<BoardFile>(path, config));
+  if (access(path.c_str(), F_OK) != 0) BoardFile::create(path, config);  // false: another process was faster
+  return open(path);
 }
 
 std::shared_ptr<Board> Board::open(const std::string& path) {
-  return std::make_shared<Board>(path, std::make_unique<BoardFile>(path, std::nullopt));
+  return std::make_shared<Board>(path, std::make_unique<BoardFile>(path));
 }
 
-Board::Board(std::string path, std::unique_ptr<BoardFile> file) : path_(std::move(path)), file_(std::move(file)) {}
+Board::Board(std::string path, std::unique_ptr<BoardFile> file)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      chunk_bytes_(file_->chunk_bytes()),
+      capacity_(file_->layout().capacity.load().value_or(0)) {}
 
 Board::~Board() = default;
 
@@ -70,21 +102,35 @@ BoardLayout& Board::layout() const {
   return file_->layout();
 }
 
-std::uint64_t Board::capacity_bytes() const { return layout().capacity.load(); }
-std::uint64_t Board::used_bytes() const { return layout().used.load(); }
-std::uint64_t Board::high_water_bytes() const { return layout().high_water.load(); }
+SlotLocks& Board::locks() const {
+  require_owner();
+  return file_->locks();
+}
+
+const DeviceRegion* Board::region() const { return file_->region(); }
+std::uint64_t Board::region_setting() const { return file_->region_setting(); }
+bool Board::is_at_its_path() const { return file_->is_at(path_); }
+int Board::descriptor() const { return file_->descriptor(); }
+
+std::uint64_t Board::capacity_bytes() const {
+  if (const auto bytes = layout().capacity.load()) capacity_.store(*bytes);
+  return capacity_.load();
+}
+std::uint64_t Board::used_bytes() const { return layout().used.load().value_or(0); }
+std::uint64_t Board::high_water_bytes() const { return layout().high_water.load().value_or(0); }
 
 BoardSnapshot Board::snapshot() const {
   const BoardLayout& board = layout();
   BoardSnapshot copy;
-  copy.consistent = look_at_rest(board, [&] {
+  const auto taken = [&](std::uint32_t index) { return board.slots[index].use.load() == SlotUse::taken; };
+  copy.consistent = look_at_rest(board, taken, [&] {
     copy.slots.clear();
-    copy.used_bytes = board.used.load();
-    for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index)
-      if (board.slots[index].use.load() == SlotUse::taken) copy.slots.push_back(read_slot(board, index));
+    copy.used_bytes = used_bytes();
+    for (std::uint32_t index = 0; index < kSlots; ++index)
+      if (taken(index)) copy.slots.push_back(read_slot(board, index));
   });
-  copy.capacity_bytes = board.capacity.load();
-  copy.high_water_bytes = board.high_water.load();
+  copy.capacity_bytes = capacity_bytes();
+  copy.high_water_bytes = high_water_bytes();
   copy.taken_slots = static_cast<std::uint32_t>(copy.slots.size());
   return copy;
 }
@@ -94,50 +140,102 @@ SlotSnapshot Board::slot(std::uint32_t index) const {
   return read_slot(layout(), index);
 }
 
-std::uint64_t Board::region_setting() const { return layout().region_setting.load(); }
+std::uint32_t Board::reap() { return reap_dead(*this); }
 
-std::uint32_t Board::reap() { return reap_dead(layout(), path_, Patience::wait_for_lock); }
+void Board::beat(std::uint64_t now_ns, std::uint64_t capacity_bytes) {
+  layout().heartbeat_ns.store(now_ns);
+  file_->restore_header();
+  if (layout().capacity.load() != capacity_bytes) set_capacity(capacity_bytes);
+}
+
+void Board::stop_beating() { layout().heartbeat_ns.store(0); }
+
+bool Board::controller_silent(std::uint64_t since_ns) const { return neaptide::controller_silent(layout(), since_ns); }
+
+bool controller_silent(const BoardLayout& board, std::uint64_t since_ns) {
+  const std::uint64_t beat_ns = board.heartbeat_ns.load();
+  if (beat_ns == 0 && since_ns == 0) return false;
+  const auto now_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+  const auto last_ns = static_cast<std::int64_t>(std::max(beat_ns, since_ns));
+  return std::abs(now_ns - last_ns) > kSilence.count();  // a time to come is damage
+}
+
+void Board::mend_capacity() {
+  if (layout().capacity.load() || capacity_.load() == 0) return;
+  if (layout().heartbeat_ns.load() == 0 || controller_silent()) layout().capacity.store(capacity_.load());
+}
 
 void Board::set_capacity(std::uint64_t bytes) {
   if (bytes == 0) throw BoardError("board " + path_ + ": a capacity of 0 bytes");
-  layout().capacity.store(bytes);
+  capacity_.store(std::min(bytes, Sealed::kMost));
+  layout().capacity.store(capacity_.load());
   wake_memory_waiters(layout());
 }
 
-void Board::reset_high_water() { layout().high_water.store(layout().used.load()); }
+void Board::reset_high_water() { layout().high_water.store(used_bytes()); }
 
-template <typename Change>
-void Board::control(std::uint32_t slot, Change change) {
+template <typename Word, typename Value>
+void Board::control(std::uint32_t slot, Word word, Value value) {
   BoardLayout& board = layout();
   if (slot >= kSlots || board.slots[slot].use.load() != SlotUse::taken)
     throw BoardError("board " + path_ + ": no process in slot " + std::to_string(slot));
-  change(board.slots[slot]);
+  if ((board.slots[slot].*word).exchange(value) == value) return;
   futex_wake(board.slots[slot].control_epoch, Reach::all_processes);
   futex_wake(board.slots[slot].memory_epoch, Reach::all_processes);
 }
 
-void Board::set_permit(std::uint32_t slot, std::uint32_t iterations) {
-  control(slot, [=](SlotLayout& words) { words.permit.store(iterations); });
+void Board::set_permit(std::uint32_t slot, std::uint32_t iterations) { control(slot, &SlotLayout::permit, iterations); }
+void Board::set_heavy_open(std::uint32_t slot, bool open) { set_gate(slot, open ? kAlways : 0, false); }
+void Board::set_gate(std::uint32_t slot, std::uint64_t until_ns, bool holds_light) {
+  control(slot, &SlotLayout::gate_holds_light, holds_light ? 1U : 0U);
+  control(slot, &SlotLayout::gate_until_ns, until_ns);
 }
-
-void Board::set_heavy_open(std::uint32_t slot, bool open) {
-  control(slot, [=](SlotLayout& words) { words.heavy_open.store(open ? 1 : 0); });
+void Board::set_deadline_class(std::uint32_t slot, bool deadline) {
+  control(slot, &SlotLayout::deadline_class, deadline ? 1U : 0U);
 }
-
+void Board::set_share(std::uint32_t slot, std::uint32_t millionths) {
+  control(slot, &SlotLayout::share, std::clamp(millionths, 1U, kWholeShare));
+}
 void Board::set_inflight_cap(std::uint32_t slot, std::uint32_t kernels) {
-  control(slot, [=](SlotLayout& words) { words.inflight_cap.store(kernels); });
+  control(slot, &SlotLayout::inflight_cap, kernels);
+}
+void Board::set_ceiling(std::uint32_t slot, std::uint64_t bytes) { control(slot, &SlotLayout::ceiling, bytes); }
+void Board::set_request(std::uint32_t slot, Request request) { control(slot, &SlotLayout::request, request); }
+
+void Board::set_lane(std::uint32_t slot, std::uint32_t lane) {
+  if (lane != kNoLane) require_lane(lane);
+  control(slot, &SlotLayout::lane, lane == kNoLane ? 0U : lane + 1);
+  wake_memory_waiters(layout());
 }
 
-void Board::set_ceiling(std::uint32_t slot, std::uint64_t bytes) {
-  control(slot, [=](SlotLayout& words) { words.ceiling.store(bytes); });
+void Board::set_lane_bytes(std::uint32_t lane, std::uint64_t bytes) {
+  require_lane(lane);
+  BoardLayout& board = layout();
+  if (bytes > 0 && lanes_high(board) <= lane) board.lanes_high.store(lane + 1);
+  if (board.lane_bytes[lane].exchange(bytes) != bytes) wake_memory_waiters(board);
 }
 
-void Board::set_request(std::uint32_t slot, Request request) {
-  control(slot, [=](SlotLayout& words) { words.request.store(request); });
+std::uint64_t Board::lane_bytes(std::uint32_t lane) const {
+  require_lane(lane);
+  return layout().lane_bytes[lane].load();
+}
+
+void Board::require_lane(std::uint32_t lane) const {
+  if (lane >= kBoardLanes) throw BoardError("board " + path_ + ": there is no lane " + std::to_string(lane));
+}
+
+void Board::lift_controls(std::uint32_t slot) {
+  set_permit(slot, kPermitAll);
+  set_heavy_open(slot, true);
+  set_inflight_cap(slot, kUnbounded);
+  set_ceiling(slot, kNoCeiling);
+  set_deadline_class(slot, false);
+  set_share(slot, kWholeShare);
+  set_lane(slot, kNoLane);
 }
 
 void Board::forget_expected_leases(std::uint32_t slot) {
-  control(slot, [](SlotLayout& words) { words.expected_leases.store(0); });
+  control(slot, &SlotLayout::expected_leases, std::uint64_t{0});
   wake_memory_waiters(layout());
 }
 

@@ -23,6 +23,9 @@ struct DeviceRegion {
   void (*vacate)(void* region, std::uint32_t slot);
   /// Wakes the processes that can use what was taken back. No lock is held.
   void (*wake)(void* region);
+  /// Whether the device still has memory of a process that is gone; its leases are returned when it has not. Null: it
+  /// never has. No lock is held but the dead process's own.
+  bool (*lingers)(std::uint64_t setting, std::int32_t pid) = nullptr;
 };
 
 /// Makes a region known to this program; the file that defines a region does this once, when it is loaded.

@@ -16,9 +16,6 @@ using Address = std::uint64_t;
 using StreamId = std::uint64_t;
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// Memory is backed, leased and handed back in units of this many bytes.
-inline constexpr std::size_t kChunkBytes = std::size_t{2} << 20;
-
 /// A point in a stream's order. Its meaning is the driver's own; it is copied freely.
 struct Event {
   StreamId stream = 0;
@@ -40,8 +37,9 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
   virtual ~Driver() = default;
 
-  /// Reserves an address range, aligned to a chunk, without memory behind it. Throws DriverError.
-  virtual Address reserve(std::size_t bytes) = 0;
+  /// Reserves an address range, aligned to `chunk_bytes`, without memory behind it. Throws DriverError. Chunks of this
+  /// size are what back() and unback() are asked for.
+  virtual Address reserve(std::size_t bytes, std::size_t chunk_bytes) = 0;
   /// Gives a whole reserved range back, with whatever memory is still behind it.
   virtual void release(Address address, std::size_t bytes) noexcept = 0;
   /// Puts memory behind whole chunks of a reserved range. Contents are undefined. Throws DriverError, changing nothing.
@@ -49,10 +47,24 @@ class Driver {
   /// Takes the memory behind whole chunks away; contents are lost, the range stays reserved.
   virtual void unback(Address address, std::size_t bytes) = 0;
 
-  /// Copies backed device memory to the host; returns when the bytes are there.
+  /// The unit in which part of a chunk can be unbacked; 0: only whole chunks can.
+  virtual std::size_t page_bytes() const { return 0; }
+  /// Takes the memory behind whole pages of backed chunks away; contents are lost. The pages may still be read.
+  virtual void unback_pages(Address address, std::size_t bytes) {
+    static_cast<void>(address), static_cast<void>(bytes);
+  }
+  /// Puts memory behind such pages again. Contents are undefined.
+  virtual void back_pages(Address address, std::size_t bytes) { static_cast<void>(address), static_cast<void>(bytes); }
+
+  /// Host memory for copies, aligned to a page. Throws std::bad_alloc.
+  virtual void* allocate_host(std::size_t bytes);
+  virtual void free_host(void* memory, std::size_t bytes) noexcept;
+  /// Copies backed device memory to the host. The bytes are there when finish_copies() has returned.
   virtual void copy_to_host(void* host, Address device, std::size_t bytes) = 0;
-  /// Copies host memory to backed device memory; returns when the bytes are there.
+  /// Copies host memory to backed device memory. The bytes are there when finish_copies() has returned.
   virtual void copy_to_device(Address device, const void* host, std::size_t bytes) = 0;
+  /// Waits for the copies that this thread has asked for. Throws DriverError.
+  virtual void finish_copies() {}
 
   /// The point in `stream` after all work launched on it so far. Events recorded on one stream pass in order.
   virtual Event record(StreamId stream) = 0;

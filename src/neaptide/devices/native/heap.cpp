@@ -5,7 +5,8 @@
 
 namespace neaptide {
 
-Heap::Heap(Address base, std::uint32_t chunks) : base_(base), chunks_(chunks) {
+Heap::Heap(Address base, std::uint32_t chunks, std::uint64_t chunk_bytes)
+    : base_(base), shift_(static_cast<std::uint32_t>(__builtin_ctzll(chunk_bytes))), chunks_(chunks) {
   if (chunks > 0) runs_[0] = chunks;
 }
 

@@ -20,7 +20,6 @@ struct ChunkRange {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::uint32_t end() const { return first + count; }
-  std::uint64_t bytes() const { return std::uint64_t{count} * kChunkBytes; }
 };
 
 struct Chunk {
@@ -35,7 +34,8 @@ class Heap {
  public:
   static constexpr std::uint64_t kKept = ~std::uint64_t{0};
 
-  Heap(Address base, std::uint32_t chunks);
+  /// `chunk_bytes` is a power of two.
+  Heap(Address base, std::uint32_t chunks, std::uint64_t chunk_bytes);
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -75,10 +75,25 @@ class Heap {
     return found;
   }
 
+  /// Visits every block over held chunks, in the order of their addresses. Changes nothing.
+  template <typename Visit>
+  void each_block(Visit visit) const {
+    const Block* last = nullptr;
+    for (const Chunk& chunk : chunks_) {
+      if (chunk.pool == nullptr) continue;
+      for (const Block* block = chunk.first; block != nullptr; block = block == chunk.last ? nullptr : block->next) {
+        if (block == last) continue;
+        visit(*block);
+        last = block;
+      }
+    }
+  }
+
   const Chunk& chunk(std::uint32_t index) const { return chunks_[index]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(chunks_.size()); }
-  std::uint32_t chunk_of(Address address) const { return static_cast<std::uint32_t>((address - base_) / kChunkBytes); }
-  Address address_of(std::uint32_t chunk) const { return base_ + std::uint64_t{chunk} * kChunkBytes; }
+  std::uint32_t chunk_of(Address address) const { return static_cast<std::uint32_t>((address - base_) >> shift_); }
+  Address address_of(std::uint32_t chunk) const { return base_ + (std::uint64_t{chunk} << shift_); }
+  std::uint64_t bytes_of(ChunkRange range) const { return std::uint64_t{range.count} << shift_; }
   std::uint64_t held_chunks() const { return held_; }
   std::uint64_t waiting_chunks() const { return waiting_; }  // empty, a return is under way
   std::uint64_t kept_chunks() const { return kept_; }
@@ -99,7 +114,10 @@ class Heap {
   std::uint64_t free_after(const Pool& pool, std::uint32_t chunk) const;
   std::uint64_t check_span(std::uint32_t& chunk, std::size_t& free_blocks) const;
 
+  std::uint32_t chunks_for(std::uint64_t bytes) const;
+
   Address base_;
+  std::uint32_t shift_;  // a chunk has 2^shift bytes
   std::vector<Chunk> chunks_;
   std::map<std::uint32_t, std::uint32_t> runs_;  // chunks that are available: first -> count
   std::map<std::pair<StreamId, Hint>, std::unique_ptr<Pool>> pools_;

@@ -6,13 +6,10 @@
 #include "heap.h"
 
 namespace neaptide {
-namespace {
 
-std::uint32_t chunks_for(std::uint64_t bytes) {
-  return static_cast<std::uint32_t>((bytes + kChunkBytes - 1) / kChunkBytes);
+std::uint32_t Heap::chunks_for(std::uint64_t bytes) const {
+  return static_cast<std::uint32_t>((bytes + (std::uint64_t{1} << shift_) - 1) >> shift_);
 }
-
-}  // namespace
 
 std::uint64_t Heap::free_before(const Pool& pool, std::uint32_t chunk) const {
   if (chunk == 0 || chunks_[chunk - 1].pool != &pool) return 0;
@@ -40,7 +37,7 @@ std::optional<ChunkRange> Heap::plan(const Pool& pool, std::uint64_t bytes) cons
     if (low && upwards <= count) consider({first, upwards});
     if (downwards <= count) consider({first + count - downwards, downwards});
     if (!low && upwards <= count) consider({first, upwards});
-    if (before + after + std::uint64_t{count} * kChunkBytes >= bytes) consider({first, count});
+    if (before + after + (std::uint64_t{count} << shift_) >= bytes) consider({first, count});
   };
   if (low)
     for (auto run = runs_.begin(); run != runs_.end(); ++run) visit(run->first, run->second);
@@ -57,7 +54,7 @@ Block& Heap::add(Pool& pool, ChunkRange range) {
   if (whole.first < range.first) runs_[whole.first] = range.first - whole.first;
   if (range.end() < whole.end()) runs_[range.end()] = whole.end() - range.end();
 
-  Block& block = new_block(pool, address_of(range.first), range.bytes());
+  Block& block = new_block(pool, address_of(range.first), bytes_of(range));
   for (std::uint32_t chunk = range.first; chunk < range.end(); ++chunk) chunks_[chunk] = {&pool, &block, &block, 0};
   held_ += range.count;
   if (range.first > 0 && chunks_[range.first - 1].pool == &pool) {

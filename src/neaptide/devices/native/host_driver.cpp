@@ -1,6 +1,7 @@
 #include "host_driver.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -24,13 +25,13 @@ void* pointer(Address address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 
-Address HostDriver::reserve(std::size_t bytes) {
+Address HostDriver::reserve(std::size_t bytes, std::size_t chunk_bytes) {
   // One chunk more than asked, so that the range can start on a chunk's boundary; the rest is cut off.
-  const std::size_t mapped = bytes + kChunkBytes;
+  const std::size_t mapped = bytes + chunk_bytes;
   void* memory = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) fail("reserve", bytes);
   const Address start = reinterpret_cast<Address>(memory);
-  const Address aligned = (start + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+  const Address aligned = (start + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
   if (aligned > start) munmap(memory, aligned - start);
   munmap(pointer(aligned + bytes), start + mapped - (aligned + bytes));
   // A chunk is one huge page where the kernel allows it: a 2 MiB chunk then costs one fault instead of 512.
@@ -46,11 +47,20 @@ void HostDriver::back(Address address, std::size_t bytes) {
 }
 
 void HostDriver::unback(Address address, std::size_t bytes) {
-  if (madvise(pointer(address), bytes, MADV_FREE) != 0) fail("unback", bytes);
+  if (madvise(pointer(address), bytes, MADV_FREE) != 0) unback_pages(address, bytes);
   // The system may take the pages from now on, and clears new ones only if it did: clearing all that a training step
   // takes and gives would be a tenth of the step. Protection only makes a stray access fault, and may be refused when
   // there are too many ranges.
   static_cast<void>(mprotect(pointer(address), bytes, PROT_NONE));
+}
+
+std::size_t HostDriver::page_bytes() const { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+void HostDriver::unback_pages(Address address, std::size_t bytes) {
+  if (madvise(pointer(address), bytes, MADV_DONTNEED) == 0) return;
+  // The system refuses for pages that the program has locked into memory (mlockall).
+  munlock(pointer(address), bytes);
+  if (madvise(pointer(address), bytes, MADV_DONTNEED) != 0) fail("unback", bytes);
 }
 
 void HostDriver::copy_to_host(void* host, Address device, std::size_t bytes) {

@@ -22,10 +22,12 @@ class HostDriver : public Driver {
 
   HostDriver() = default;
 
-  Address reserve(std::size_t bytes) override;
+  Address reserve(std::size_t bytes, std::size_t chunk_bytes) override;
   void release(Address address, std::size_t bytes) noexcept override;
   void back(Address address, std::size_t bytes) override;
   void unback(Address address, std::size_t bytes) override;
+  std::size_t page_bytes() const override;
+  void unback_pages(Address address, std::size_t bytes) override;
   void copy_to_host(void* host, Address device, std::size_t bytes) override;
   void copy_to_device(Address device, const void* host, std::size_t bytes) override;
   Event record(StreamId stream) override;

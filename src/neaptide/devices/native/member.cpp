@@ -1,15 +1,16 @@
 #include "member.h"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 #include <utility>
 
 #include "board_layout.h"
-#include "board_lock.h"
+#include "device_region.h"
 #include "futex.h"
 #include "leases.h"
-#include "process.h"
 #include "reaper.h"
+#include "slot_locks.h"
 
 namespace neaptide {
 namespace {
@@ -22,71 +23,130 @@ void pack_job(SlotLayout& slot, const std::string& job) {
       if (letter < job.size() && letter < kJobWords * 8 - 1)
         packed |= std::uint64_t{static_cast<unsigned char>(job[letter])} << (8 * byte);
     }
-    slot.job[word].store(packed);
+    if (slot.job[word].load() != packed) slot.job[word].store(packed);
   }
 }
 
-void prepare(SlotLayout& slot, const std::string& job) {
-  const ProcessId self = this_process();
-  slot.pid.store(self.pid);
-  slot.start_time.store(self.start_time);
-  slot.generation.fetch_add(1);
-  pack_job(slot, job);
-  slot.wanted.store(0);
+void prepare(SlotLayout& slot) {
   slot.claim.store(kDemoted);
-  slot.age.store(kNoIteration);
   slot.needed.store(0);
   slot.expected_leases.store(0);
   slot.rest.store(0);
-  slot.iteration.store(0);
   slot.launched.store(0);
   slot.done.store(0);
+  slot.waited_ns.store(0);
+  slot.waits_since_ns.store(0);
+  slot.stalled_ns.store(0);
   slot.state.store(SlotState::idle);
   slot.ceiling.store(kNoCeiling);
+  slot.lane.store(0);
   slot.permit.store(kPermitAll);
-  slot.heavy_open.store(1);
   slot.inflight_cap.store(kUnbounded);
+  slot.deadline_class.store(0);
+  slot.share.store(kWholeShare);
+  slot.gate_until_ns.store(kAlways);
+  slot.gate_holds_light.store(0);
   slot.request.store(Request::none);
 }
 
-std::uint64_t new_claim(BoardLayout& board, const SlotLayout& slot) {
-  const std::uint64_t age = slot.age.load();
-  return age != kNoIteration ? age : kOutsideIterations | board.next_claim.fetch_add(1);
+std::uint64_t monotonic_ns() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+/// The next ticket for the age of an iteration, or for a claim outside iterations: below kOutsideIterations.
+std::uint64_t next_ticket(Word64& counter) { return counter.fetch_add(1) & (kOutsideIterations - 1); }
+
+template <typename Word, typename Value>
+void restore(Word& word, Value value) {
+  if (word.load(std::memory_order_relaxed) != value) word.store(value);
 }
 
 }  // namespace
 
-Member::Member(std::shared_ptr<Board> board, const std::string& job) : board_(std::move(board)) {
-  BoardLayout& layout = board_->layout();
+Member::Member(std::shared_ptr<Board> board, const std::string& job)
+    : board_(std::move(board)), job_(job.substr(0, kJobWords * 8 - 1)) {
   board_->reap();
-  const BoardLock lock(layout.lock, board_->path());
-  const auto taken = std::find_if(layout.slots.begin(), layout.slots.end(),
-                                  [](const SlotLayout& slot) { return slot.use.load() == SlotUse::free; });
-  if (taken == layout.slots.end())
-    throw BoardError("board " + board_->path() + ": all " + std::to_string(kSlots) + " slots are taken");
-  prepare(*taken, job);
-  slot_ = static_cast<std::uint32_t>(taken - layout.slots.begin());
-  layout.slots_high.store(std::max(layout.slots_high.load(), slot_ + 1));
-  taken->use.store(SlotUse::taken);  // last: a slot is free until it is whole
+  take_slot();
+  if (board_->is_at_its_path()) return;
+  leave();
+  throw BoardReplaced("board " + board_->path() + ": it was removed or replaced while this process joined it");
+}
+
+void Member::take_slot() {
+  BoardLayout& layout = board_->layout();
+  for (std::uint32_t index = 0; index < kSlots; ++index) {
+    SlotLayout& slot = layout.slots[index];
+    if (!board_->locks().take(index)) continue;
+    if (!is_empty(slot)) {  // its owner has died since the reaping, or what it had in transit could not be counted
+      board_->locks().drop(index);
+      continue;
+    }
+    prepare(slot);
+    slot_ = index;
+    mend();
+    return;
+  }
+  throw BoardFull("board " + board_->path() + ": all " + std::to_string(kSlots) + " slots are taken");
+}
+
+void Member::leave() {
+  BoardLayout& layout = board_->layout();
+  {
+    const std::lock_guard lock(mutex_);
+    SlotLayout& slot = words();
+    if (const DeviceRegion* device = board_->region()) device->vacate(region_of(layout), slot_);
+    slot.wanted.store(0);
+    slot.age.store(kNoIteration);
+    give_lease(layout, slot_, truth_.held, 0);
+    slot.use.store(SlotUse::free);
+  }
+  board_->locks().drop(slot_);
+  wake_device_waiters(*board_);
 }
 
 Member::~Member() {
-  if (board_->forked()) return;
+  if (!board_->forked()) leave();
+}
+
+void Member::mend() {
+  const std::lock_guard lock(mutex_);
+  mend_locked();
+}
+
+void Member::mend_locked() {
   BoardLayout& layout = board_->layout();
-  try {
-    const BoardLock lock(layout.lock, board_->path());
-    vacate(layout, slot_);
-    settle(layout);
-  } catch (const BoardError&) {
-    return;  // the next reaper finds the slot when this process has ended
-  }
-  wake_memory_waiters(layout);
-  wake_device_waiters(layout);
+  SlotLayout& slot = words();
+  restore(slot.pid, self_.pid);
+  restore(slot.start_time, self_.start_time);
+  pack_job(slot, job_);
+  restore(slot.wanted, truth_.wanted);
+  restore(slot.age, truth_.age);
+  restore(slot.iteration, truth_.iteration);
+  restore(slot.entered, truth_.entered);
+  if (slot.held.load() != truth_.held) slot.held.store(truth_.held);
+  restore(slot.ended, slot.begun.load());  // no lease of this process moves while the mutex is held
+  for (std::uint32_t high = layout.slots_high.load(); high <= slot_ || high > kSlots;)
+    if (layout.slots_high.compare_exchange_weak(high, high > kSlots ? kSlots : slot_ + 1)) break;
+  restore(slot.use, SlotUse::taken);  // last: a slot is free until it is whole
 }
 
 SlotLayout& Member::words() const { return board_->layout().slots[slot_]; }
 
-Lease Member::try_take(std::uint64_t bytes) { return take_lease(board_->layout(), slot_, bytes); }
+std::uint64_t Member::new_claim_locked() const {
+  return truth_.age != kNoIteration ? truth_.age : kOutsideIterations | next_ticket(board_->layout().next_claim);
+}
+
+Lease Member::try_take(std::uint64_t bytes) {
+  BoardLayout& layout = board_->layout();
+  const std::uint64_t ceiling = ceiling_bytes();
+  const std::lock_guard lock(mutex_);
+  mend_locked();
+  const auto allows = [&](std::uint64_t limit) { return truth_.held <= limit && bytes <= limit - truth_.held; };
+  if (!allows(own_limit_bytes()) || (!allows(ceiling) && !controller_silent())) return Lease::ceiling;
+  const Lease lease = take_lease(layout, slot_, truth_.held, bytes);
+  if (lease == Lease::granted) truth_.held += bytes;
+  return lease;
+}
 
 Lease Member::take(std::uint64_t bytes, Deadline deadline) {
   Lease lease = try_take(bytes);
@@ -100,15 +160,37 @@ Lease Member::take(std::uint64_t bytes, Deadline deadline) {
 }
 
 void Member::give(std::uint64_t bytes) {
-  if (!give_lease(board_->layout(), slot_, bytes))
-    throw std::logic_error("gave back " + std::to_string(bytes) + " bytes, but holds " + std::to_string(held_bytes()));
+  BoardLayout& layout = board_->layout();
+  const std::lock_guard lock(mutex_);
+  if (bytes > truth_.held)
+    throw std::logic_error("gave back " + std::to_string(bytes) + " bytes, but holds " + std::to_string(truth_.held));
+  truth_.held -= bytes;
+  give_lease(layout, slot_, bytes, truth_.held);
 }
 
-std::uint64_t Member::held_bytes() const { return words().held.load(); }
+void Member::take_outside(std::uint64_t bytes) {
+  if (bytes == 0 || take(bytes, Deadline::max()) != Lease::granted) return;
+  outside_bytes_.fetch_add(bytes);
+}
+
+void Member::set_outside(std::uint64_t bytes) {
+  const std::uint64_t before = outside_bytes_.exchange(bytes);
+  if (bytes < before) return give(before - bytes);
+  const std::lock_guard lock(mutex_);
+  mend_locked();
+  charge_lease(board_->layout(), slot_, truth_.held, bytes - before);
+  truth_.held += bytes - before;
+}
+
+std::uint64_t Member::held_bytes() const {
+  board_->require_owner();
+  const std::lock_guard lock(mutex_);
+  return truth_.held;
+}
 
 bool Member::others_wait() const {
   const BoardLayout& board = board_->layout();
-  for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index)
+  for (std::uint32_t index = 0, high = slots_high(board); index < high; ++index)
     if (index != slot_ && board.slots[index].wanted.load() > 0) return true;
   return false;
 }
@@ -117,18 +199,48 @@ std::uint32_t Member::memory_epoch() const { return words().memory_epoch.load();
 void Member::poke() { futex_wake(words().memory_epoch, Reach::all_processes); }
 
 std::uint64_t Member::begin_iteration() {
-  words().rest.store(held_bytes());
-  words().age.store(board_->layout().next_age.fetch_add(1));
-  return words().iteration.fetch_add(1);
+  BoardLayout& layout = board_->layout();
+  std::uint64_t begun = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    words().rest.store(truth_.held);
+    truth_.age = next_ticket(layout.next_age);
+    words().age.store(truth_.age);
+    words().iteration.store(++truth_.iteration);
+    begun = truth_.iteration - 1;
+  }
+  if (others_wait()) wake_memory_waiters(layout);  // it was before one that may be the oldest now
+  return begun;
+}
+
+void Member::enter_iteration(std::uint64_t iteration) {
+  SlotLayout& slot = words();
+  const std::lock_guard lock(mutex_);
+  truth_.entered = iteration + 1;
+  slot.entered.store(truth_.entered);
+  // While it waited for its permit, the kernels of the iteration before it may have ended.
+  if (slot.rest.load() > truth_.held) slot.rest.store(truth_.held);
 }
 
 void Member::renew_age() {
-  if (words().age.load() != kNoIteration) words().age.store(board_->layout().next_age.fetch_add(1));
+  BoardLayout& layout = board_->layout();
+  {
+    const std::lock_guard lock(mutex_);
+    if (truth_.age != kNoIteration) truth_.age = next_ticket(layout.next_age);
+    words().age.store(truth_.age);
+  }
+  if (others_wait()) wake_memory_waiters(layout);
 }
 
 void Member::end_iteration() {
-  words().age.store(kNoIteration);
-  set_expected_leases(0);
+  {
+    SlotLayout& slot = words();
+    const std::lock_guard lock(mutex_);
+    truth_.age = kNoIteration;
+    slot.age.store(kNoIteration);
+  }
+  words().expected_leases.store(0);
+  if (others_wait()) wake_memory_waiters(board_->layout());  // its lane has room again
 }
 
 void Member::set_expected_leases(std::uint64_t bytes) {
@@ -147,22 +259,33 @@ void Member::count_done(std::uint64_t kernels) { words().done.fetch_add(kernels,
 
 bool Member::permitted(std::uint64_t iteration) const {
   const std::uint32_t permit = words().permit.load();
-  return permit == kPermitAll || iteration < permit;
+  return permit == kPermitAll || iteration < permit || controller_silent();
 }
 
-bool Member::heavy_open() const { return words().heavy_open.load() != 0; }
+std::uint64_t Member::heavy_until_ns() const {
+  const std::uint64_t until_ns = words().gate_until_ns.load();
+  return until_ns == kAlways || controller_silent() ? kAlways : until_ns;
+}
+bool Member::gate_holds_light() const { return words().gate_holds_light.load(std::memory_order_relaxed) == 1; }
+bool Member::in_deadline_class() const { return words().deadline_class.load(std::memory_order_relaxed) == 1; }
+double Member::share() const {
+  const std::uint32_t share = words().share.load(std::memory_order_relaxed);
+  if (share == kWholeShare || controller_silent()) return 1;
+  return static_cast<double>(std::clamp(share, 1U, kWholeShare)) / kWholeShare;
+}
 std::uint32_t Member::inflight_cap() const { return words().inflight_cap.load(std::memory_order_relaxed); }
 std::uint64_t Member::ceiling_bytes() const { return words().ceiling.load(); }
-Request Member::request() const { return words().request.load(std::memory_order_relaxed); }
+Request Member::request() const {
+  const Request request = words().request.load(std::memory_order_relaxed);
+  return request <= Request::resume ? request : Request::none;
+}
 void Member::clear_request() { words().request.store(Request::none); }
 bool Member::finish_request(Request request) { return words().request.compare_exchange_strong(request, Request::none); }
 
 bool Member::wait_permit(std::uint64_t iteration, Deadline deadline) {
-  return wait_control([&] { return permitted(iteration); }, deadline);
-}
-
-bool Member::wait_heavy_open(Deadline deadline) {
-  return wait_control([&] { return heavy_open(); }, deadline);
+  if (!wait_control([&] { return permitted(iteration); }, deadline)) return false;
+  enter_iteration(iteration);
+  return true;
 }
 
 bool Member::wait_control(const std::function<bool()>& ready, Deadline deadline) {
@@ -172,6 +295,7 @@ bool Member::wait_control(const std::function<bool()>& ready, Deadline deadline)
     if (ready()) return true;
     const Deadline now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
+    mend();
     // A controller may die between the change and the wake-up.
     futex_wait(slot.control_epoch, epoch, std::min(deadline, now + board_->patience()), Reach::all_processes);
   }
@@ -179,10 +303,43 @@ bool Member::wait_control(const std::function<bool()>& ready, Deadline deadline)
 
 void Member::poke_controls() { futex_wake(words().control_epoch, Reach::all_processes); }
 
+Waits::Waits(Member& member) : member_(member) {
+  const std::lock_guard lock(member_.waits_mutex_);
+  if (member_.waiting_threads_++ > 0) return;
+  member_.waits_since_ns_ = monotonic_ns();
+  member_.words().waits_since_ns.store(member_.waits_since_ns_);
+}
+
+Waits::~Waits() {
+  if (member_.board().forked()) return;
+  const std::lock_guard lock(member_.waits_mutex_);
+  if (--member_.waiting_threads_ > 0) return;
+  SlotLayout& slot = member_.words();
+  member_.waited_ns_ += monotonic_ns() - member_.waits_since_ns_;
+  slot.waits_since_ns.store(0);
+  slot.waited_ns.store(member_.waited_ns_);
+}
+
+Stalls::Stalls(Member& member) : waits_(member), member_(member), counts_(member.words().age.load() != kNoIteration) {
+  if (!counts_) return;
+  const std::lock_guard lock(member_.waits_mutex_);
+  if (member_.stalled_threads_++ == 0) member_.stalls_since_ns_ = monotonic_ns();
+}
+
+Stalls::~Stalls() {
+  if (!counts_ || member_.board().forked()) return;
+  const std::lock_guard lock(member_.waits_mutex_);
+  if (--member_.stalled_threads_ > 0) return;
+  member_.stalled_ns_ += monotonic_ns() - member_.stalls_since_ns_;
+  member_.words().stalled_ns.store(member_.stalled_ns_);
+}
+
 LeaseClaim::LeaseClaim(Member& member, std::uint64_t bytes) : member_(member), bytes_(bytes) {
   SlotLayout& slot = member_.words();
-  if (slot.wanted.load() == 0) slot.claim.store(new_claim(member_.board().layout(), slot));
-  slot.wanted.fetch_add(bytes_);
+  const std::lock_guard lock(member_.mutex_);
+  if (member_.truth_.wanted == 0) slot.claim.store(member_.new_claim_locked());
+  member_.truth_.wanted += bytes_;
+  slot.wanted.store(member_.truth_.wanted);
 }
 
 LeaseClaim::~LeaseClaim() {
@@ -191,7 +348,12 @@ LeaseClaim::~LeaseClaim() {
 
 void LeaseClaim::resize(std::uint64_t bytes) {
   const bool less = bytes < bytes_;
-  member_.words().wanted.fetch_add(bytes - bytes_);  // wraps round to a subtraction
+  {
+    SlotLayout& slot = member_.words();
+    const std::lock_guard lock(member_.mutex_);
+    member_.truth_.wanted += bytes - bytes_;  // wraps round to a subtraction
+    slot.wanted.store(member_.truth_.wanted);
+  }
   bytes_ = bytes;
   if (less) wake_memory_waiters(member_.board().layout());  // younger ones may fit now
 }
@@ -199,10 +361,15 @@ void LeaseClaim::resize(std::uint64_t bytes) {
 bool LeaseClaim::wait(std::uint32_t epoch, Deadline deadline) {
   SlotLayout& slot = member_.words();
   BoardLayout& board = member_.board().layout();
-  if (slot.claim.load() == kDemoted) slot.claim.store(new_claim(board, slot));
+  {
+    const std::lock_guard lock(member_.mutex_);
+    if (slot.claim.load() == kDemoted) slot.claim.store(member_.new_claim_locked());
+    member_.mend_locked();
+  }
   const Deadline now = std::chrono::steady_clock::now();
   if (now >= deadline) return false;
-  reap_dead(board, member_.board().path(), Patience::skip_when_locked);
+  member_.board().mend_capacity();
+  member_.board().reap();
   futex_wait(slot.memory_epoch, epoch, std::min(deadline, now + member_.board().patience()), Reach::all_processes);
   if (slot.memory_epoch.load() == epoch) {
     // Nothing came for long: do not let a stopped process keep bytes from those that run.
@@ -214,6 +381,17 @@ bool LeaseClaim::wait(std::uint32_t epoch, Deadline deadline) {
     }
   }
   return true;
+}
+
+std::unique_ptr<Member> join(const std::function<std::shared_ptr<Board>()>& open, const std::string& job) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return std::make_unique<Member>(open(), job);
+    } catch (const BoardReplaced&) {
+      if (attempt == kAttempts) throw;
+    }
+  }
 }
 
 }  // namespace neaptide

@@ -1,13 +1,16 @@
 // This process's slot on a board: its leases, its place in line for memory, and what a controller allows it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "board.h"
 #include "driver.h"
+#include "process.h"
 
 namespace neaptide {
 
@@ -18,11 +21,15 @@ struct SlotLayout;
 enum class Lease { granted, full, reserved, ceiling };
 
 /// Membership of the calling process; the slot is left in the destructor, or reaped when the process dies without it.
-/// Thread-safe and lock-free but for joining and leaving. In a forked child every call throws BoardError, and the
-/// destructor leaves the parent's slot alone.
+/// Thread-safe; no call waits for another process unless it says so. In a forked child every call throws BoardError,
+/// and the destructor leaves the parent's slot alone.
+///
+/// What the slot says on the board is a copy: a Member knows what it holds, waits for and runs, and writes the words
+/// again when they were damaged.
 class Member {
  public:
-  /// Takes a slot, reaping dead ones first. `job` is cut to 63 bytes. Throws BoardError when the board is full.
+  /// Takes a slot, reaping dead ones first. `job` is cut to 63 bytes. Throws BoardFull when there is none, and
+  /// BoardReplaced when the board's path names another file by now.
   Member(std::shared_ptr<Board> board, const std::string& job);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -40,8 +47,17 @@ class Member {
   /// Gives leased bytes back and wakes processes that can use them. More than is held throws std::logic_error, changing
   /// nothing.
   void give(std::uint64_t bytes);
-  /// Bytes leased now. Changes nothing.
+  /// Bytes leased now, those for memory outside the arena among them. Changes nothing.
   std::uint64_t held_bytes() const;
+
+  // Memory of the process on the device that its arena does not manage: a GPU's context and buffers of libraries.
+  /// Leases so many bytes for it before it is there; waits for them as long as it takes.
+  void take_outside(std::uint64_t bytes);
+  /// So many bytes are there now. They are leased even if that is more than the capacity: then nothing is granted until
+  /// enough was given back.
+  void set_outside(std::uint64_t bytes);
+  /// What is leased for it. Changes nothing.
+  std::uint64_t outside_bytes() const { return outside_bytes_.load(std::memory_order_relaxed); }
 
   /// Whether another process waits for memory. Changes nothing.
   bool others_wait() const;
@@ -53,6 +69,8 @@ class Member {
   // Iterations.
   /// An iteration begins: it gets the next age ticket. Returns its number, 0 for the first.
   std::uint64_t begin_iteration();
+  /// The iteration of this number was let in; it runs from now on.
+  void enter_iteration(std::uint64_t iteration);
   /// The running iteration, if there is one, gets a new age ticket: it is the youngest now.
   void renew_age();
   /// The running iteration ends. Until the next one begins, the process's requests rank after those of iterations.
@@ -67,31 +85,102 @@ class Member {
   void count_launched(std::uint64_t kernels = 1);
   void count_done(std::uint64_t kernels = 1);
 
-  // Controls, set through Board. Reading changes nothing.
+  // Controls, set through Board. Reading changes nothing. While the controller is silent, permits, gates and ceilings
+  // are open; a cap needs no controller to make way.
   bool permitted(std::uint64_t iteration) const;
-  bool heavy_open() const;
+  /// Until when the gate before kernels is open, on the device's clock; 0: it is closed, kAlways: no end is set.
+  std::uint64_t heavy_until_ns() const;
+  bool heavy_open() const { return heavy_until_ns() != 0; }
+  /// Whether light kernels wait before the gate, too.
+  bool gate_holds_light() const;
+  bool in_deadline_class() const;
+  /// The share of the device's SM time that the process may use: more than 0, at most 1.
+  double share() const;
   std::uint32_t inflight_cap() const;
   std::uint64_t ceiling_bytes() const;
+  /// The most that the program itself lets this process lease. Nobody else sets or lifts it.
+  std::uint64_t own_limit_bytes() const { return own_limit_bytes_.load(std::memory_order_relaxed); }
+  void set_own_limit(std::uint64_t bytes) { own_limit_bytes_.store(bytes); }
   Request request() const;
+  bool controller_silent() const { return board_->controller_silent(); }
   /// The process has done what was asked.
   void clear_request();
   /// The process has done this; a newer request stays. False when there is one.
   bool finish_request(Request request);
-  /// Wait until iteration number `iteration` may start, or the heavy gate is open; false at the deadline.
+  /// Waits until iteration number `iteration` may start; false at the deadline.
   bool wait_permit(std::uint64_t iteration, Deadline deadline);
-  bool wait_heavy_open(Deadline deadline);
   /// Waits until `ready` holds, testing it after every change of this slot's controls; false at the deadline.
   bool wait_control(const std::function<bool()>& ready, Deadline deadline);
   /// Wakes this process's own waiters for controls, to test again.
   void poke_controls();
+  /// Writes the words of the slot again where they were damaged. Every wait here does it, and every lease.
+  void mend();
 
  private:
   friend class LeaseClaim;
+  friend class Waits;
+  friend class Stalls;
+  /// What the slot should say.
+  struct Truth {
+    std::uint64_t held = 0;
+    std::uint64_t wanted = 0;
+    std::uint64_t age = kNoIteration;
+    std::uint64_t iteration = 0;
+    std::uint64_t entered = 0;
+  };
+
+  void take_slot();
+  void leave();
+  void mend_locked();
+  std::uint64_t new_claim_locked() const;
   SlotLayout& words() const;
 
   std::shared_ptr<Board> board_;
+  const std::string job_;
+  const ProcessId self_ = this_process();
   std::uint32_t slot_ = kNoSlot;
+  std::mutex waits_mutex_;  // innermost
+  std::uint32_t waiting_threads_ = 0;
+  std::atomic<std::uint64_t> own_limit_bytes_{kNoCeiling};
+  std::atomic<std::uint64_t> outside_bytes_{0};
+  std::uint64_t waited_ns_ = 0;
+  std::uint64_t waits_since_ns_ = 0;
+  std::uint32_t stalled_threads_ = 0;
+  std::uint64_t stalled_ns_ = 0;
+  std::uint64_t stalls_since_ns_ = 0;
+  mutable std::mutex mutex_;  // guards the truth and the words that copy it; a leaf
+  Truth truth_;
 };
+
+/// While it lives, its thread cannot go on because of other jobs: it waits for a permit, at a gate, for memory, or for
+/// its memory to return. The board counts the time; while several threads wait, it counts once.
+class Waits {
+ public:
+  explicit Waits(Member& member);
+  Waits(const Waits&) = delete;
+  Waits& operator=(const Waits&) = delete;
+  ~Waits();
+
+ private:
+  Member& member_;
+};
+
+/// A wait for memory. If it begins inside an iteration the job stalls, and the board also counts the time by itself.
+class Stalls {
+ public:
+  explicit Stalls(Member& member);
+  Stalls(const Stalls&) = delete;
+  Stalls& operator=(const Stalls&) = delete;
+  ~Stalls();
+
+ private:
+  const Waits waits_;
+  Member& member_;
+  const bool counts_;
+};
+
+/// Opens a board and takes a slot on it; opens it again when it was replaced meanwhile. Throws BoardError.
+std::unique_ptr<Member> join(const std::function<std::shared_ptr<Board>()>& open, const std::string& job);
 
 /// A published claim on bytes: while it lives, younger processes may not take what it waits for. One thread's own.
 ///

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <functional>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -60,6 +59,7 @@ ProcessId this_process() {
 }
 
 ProcessState probe(const ProcessId& process) {
+  if (process.pid <= 0) return ProcessState::gone;  // to kill(), such a number means many processes
   const auto stat = read_stat(std::to_string(process.pid));
   if (!stat) {
     const bool exists = kill(process.pid, 0) == 0 || errno == EPERM;
@@ -69,10 +69,6 @@ ProcessState probe(const ProcessId& process) {
   // A leader that has exited shows as a zombie while its other threads run on.
   if ((stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1) return ProcessState::gone;
   return stat->state == 'T' || stat->state == 't' ? ProcessState::stopped : ProcessState::running;
-}
-
-std::uint64_t boot_identity() {
-  return std::hash<std::string>{}(read_small_file("/proc/sys/kernel/random/boot_id").value_or(""));
 }
 
 std::uint64_t pid_namespace() {

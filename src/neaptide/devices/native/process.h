@@ -20,8 +20,7 @@ ProcessId this_process();
 /// Whether the process runs, is stopped by a signal or a debugger, or is gone (a zombie is gone). About 10 us.
 ProcessState probe(const ProcessId& process);
 
-/// A number that differs between boots, and between pid namespaces: pids mean nothing across either.
-std::uint64_t boot_identity();
+/// A number that differs between pid namespaces: pids mean nothing across them.
 std::uint64_t pid_namespace();
 
 /// Asks the kernel for short turns on the processor for the calling thread, and those that it starts: it then gets its

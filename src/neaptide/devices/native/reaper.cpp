@@ -1,92 +1,124 @@
 #include "reaper.h"
 
-#include <optional>
+#include <array>
 
-#include "board_lock.h"
+#include "board.h"
 #include "device_region.h"
 #include "leases.h"
-#include "process.h"
+#include "slot_locks.h"
 
 namespace neaptide {
 namespace {
 
-bool is_dead(const SlotLayout& slot) {
-  return slot.use.load() == SlotUse::taken && probe({slot.pid.load(), slot.start_time.load()}) == ProcessState::gone;
+// A slot is torn when its owner was cut short in a lease operation or its words are damaged: what it had is not what
+// they say.
+
+/// Clears what a slot has besides leases. Its lock must be held.
+void clear(Board& board, std::uint32_t index) {
+  SlotLayout& slot = board.layout().slots[index];
+  if (const DeviceRegion* device = board.region()) device->vacate(region_of(board.layout()), index);
+  slot.wanted.store(0);
+  slot.waits_since_ns.store(0);
+  slot.age.store(kNoIteration);  // keep no room for what its iteration was expected to take
 }
 
-bool has_work(const BoardLayout& board) {
-  for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
-    const SlotLayout& slot = board.slots[index];
-    if (slot.use.load() == SlotUse::leaving || is_dead(slot)) return true;
+/// Counts the leases of all slots that are not torn, while none moves, and corrects `used` by what is in no slot. What
+/// is lost stays lost until it is returned here, so the look need not still be fresh. The audit lock must be held.
+bool settle(BoardLayout& board, const std::array<bool, kSlots>& torn) {
+  std::uint64_t used_word = 0, held = 0;
+  bool whole = true;
+  const bool exact = look_at_rest(
+      board, [&](std::uint32_t index) { return !torn[index]; },
+      [&] {
+        used_word = board.used.word();
+        held = 0;
+        whole = true;
+        for (std::uint32_t index = 0; index < kSlots; ++index) {
+          if (torn[index]) continue;
+          const auto bytes = board.slots[index].held.load();
+          whole = whole && bytes;
+          held += bytes.value_or(0);
+        }
+      });
+  if (!exact || !whole) return false;
+  if (const auto used = Sealed::open(used_word)) {
+    board.used.add(static_cast<std::int64_t>(held) - static_cast<std::int64_t>(*used));
+    return true;
   }
-  return false;
+  // While the count is damaged nothing is granted, but what is given back meanwhile is not counted: count once more.
+  while (!board.used.replace(used_word, held))
+    if (Sealed::open(used_word)) return false;
+  return settle(board, torn);
 }
 
-std::uint32_t slots_in(const BoardLayout& board, SlotUse use) {
-  std::uint32_t count = 0;
-  for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index)
-    count += board.slots[index].use.load() == use;
-  return count;
+/// Frees the torn slots, whose locks are held; how many.
+std::uint32_t free_torn(Board& board, const std::array<bool, kSlots>& torn) {
+  BoardLayout& layout = board.layout();
+  SlotLocks& locks = board.locks();
+  if (!locks.take(kAuditLock)) return 0;
+  std::uint32_t freed = 0;
+  if (settle(layout, torn)) {
+    for (std::uint32_t index = 0; index < kSlots; ++index) {
+      if (!torn[index]) continue;
+      SlotLayout& slot = layout.slots[index];
+      slot.held.store(0);
+      slot.ended.store(slot.begun.load());
+      slot.use.store(SlotUse::free);
+      ++freed;
+    }
+  }
+  locks.drop(kAuditLock);
+  return freed;
 }
 
 }  // namespace
 
-void vacate(BoardLayout& board, std::uint32_t index) {
-  SlotLayout& slot = board.slots[index];
-  // A slot that is leaving already was left half vacated by another reaper: treat it as in transit.
-  const bool in_transit = slot.use.exchange(SlotUse::leaving) == SlotUse::leaving || slot.begun != slot.ended;
-  if (const DeviceRegion* device = find_region(board.region_kind.load())) device->vacate(region_of(board), index);
-  slot.wanted.store(0);
-  slot.age.store(kNoIteration);  // keep no room for what its iteration was expected to take
-  board.used.fetch_sub(slot.held.exchange(0));
-  if (!in_transit) slot.use.store(SlotUse::free);
+bool is_empty(const SlotLayout& slot) {
+  return slot.use.load() == SlotUse::free && slot.begun.load() == slot.ended.load() && slot.held.load() == 0U;
 }
 
-void wake_device_waiters(BoardLayout& board) {
-  if (const DeviceRegion* device = find_region(board.region_kind.load())) device->wake(region_of(board));
-}
-
-bool settle(BoardLayout& board) {
-  if (slots_in(board, SlotUse::leaving) == 0) return true;
-  std::uint64_t lost = 0;
-  const bool exact = look_at_rest(board, [&] {
-    std::uint64_t held = 0;
-    const std::uint64_t used = board.used.load();
-    for (const SlotLayout& slot : board.slots) held += slot.held.load();
-    lost = used - held;
-  });
-  if (!exact) return false;
-  // What is lost stays lost until it is returned here, so the look need not still be fresh.
-  board.used.fetch_sub(lost);
-  for (SlotLayout& slot : board.slots) {
-    if (slot.use.load() != SlotUse::leaving) continue;
-    slot.ended.store(slot.begun.load());
-    slot.use.store(SlotUse::free);
-  }
-  return true;
-}
-
-std::uint32_t reap_dead(BoardLayout& board, const std::string& path, Patience patience) {
-  if (!has_work(board)) return 0;
+std::uint32_t reap_dead(Board& board) {
+  BoardLayout& layout = board.layout();
+  SlotLocks& locks = board.locks();
+  std::array<bool, kSlots> torn{};
+  bool any_torn = false;
   std::uint32_t freed = 0;
-  {
-    std::optional<BoardLock> lock;
-    if (patience == Patience::wait_for_lock)
-      lock.emplace(board.lock, path);
-    else
-      lock.emplace(board.lock, path, std::try_to_lock);
-    if (!lock->owns()) return 0;
-    const std::uint32_t free_before = slots_in(board, SlotUse::free);
-    for (std::uint32_t index = 0, high = board.slots_high.load(); index < high; ++index) {
-      const SlotLayout& slot = board.slots[index];
-      if (slot.use.load() == SlotUse::leaving || is_dead(slot)) vacate(board, index);
+  for (std::uint32_t index = 0; index < kSlots; ++index) {
+    SlotLayout& slot = layout.slots[index];
+    if (is_empty(slot) || !locks.take(index)) continue;
+    if (is_empty(slot)) {  // another reaper was faster
+      locks.drop(index);
+      continue;
     }
-    settle(board);
-    freed = slots_in(board, SlotUse::free) - free_before;
+    if (const DeviceRegion* device = board.region(); device != nullptr && device->lingers != nullptr &&
+                                                     slot.held.load() != 0U &&
+                                                     device->lingers(board.region_setting(), slot.pid.load())) {
+      locks.drop(index);
+      continue;
+    }
+    clear(board, index);
+    const auto held = slot.held.load();
+    if (!held || slot.begun.load() != slot.ended.load()) {
+      torn[index] = any_torn = true;
+      continue;
+    }
+    give_lease(layout, index, *held, 0);
+    slot.use.store(SlotUse::free);
+    locks.drop(index);
+    ++freed;
   }
-  wake_memory_waiters(board);
-  wake_device_waiters(board);
+  if (any_torn || !layout.used.load()) freed += free_torn(board, torn);
+  for (std::uint32_t index = 0; index < kSlots; ++index)
+    if (torn[index]) locks.drop(index);
+  if (freed > 0) {
+    wake_memory_waiters(layout);
+    wake_device_waiters(board);
+  }
   return freed;
+}
+
+void wake_device_waiters(Board& board) {
+  if (const DeviceRegion* device = board.region()) device->wake(region_of(board.layout()));
 }
 
 }  // namespace neaptide

@@ -1,27 +1,23 @@
-// Taking back a slot's leases, claims and device words: when its process leaves, and when it is found dead.
+// Taking back the leases, claims and device words of slots that have no owner.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "board_layout.h"
 
 namespace neaptide {
 
-/// Empties a slot. The board lock must be held. When the slot was cut short in a lease operation it stays `leaving`
-/// until settle() finds out what was in transit. Safe to repeat after a crash in the middle.
-void vacate(BoardLayout& board, std::uint32_t slot);
-/// Returns the bytes that vacated slots had in transit and frees those slots; false when other slots' traffic never
-/// paused: try again later. The board lock must be held.
-bool settle(BoardLayout& board);
+class Board;
 
-enum class Patience { wait_for_lock, skip_when_locked };
+/// Whether the words of a slot without an owner are as a new owner must find them. Changes nothing.
+bool is_empty(const SlotLayout& slot);
+
+/// Empties the slots of all processes that are gone, wakes those that can use what came back, and counts anew what is
+/// used if that was damaged. Returns the number of slots freed. Waits for nothing: what another process is at, and what
+/// cannot be counted because leases move all the time, is left to a later call. Safe to repeat after a crash anywhere.
+std::uint32_t reap_dead(Board& board);
 
 /// Wakes the processes that wait for what the device's region gives out.
-void wake_device_waiters(BoardLayout& board);
-
-/// Vacates the slots of all dead processes and wakes those that can use what came back. Returns the number of slots
-/// freed. Takes the board lock only when there is something to do.
-std::uint32_t reap_dead(BoardLayout& board, const std::string& path, Patience patience);
+void wake_device_waiters(Board& board);
 
 }  // namespace neaptide

@@ -6,14 +6,19 @@ It imports nothing from its own package: importing `neaptide.devices.soft` start
 from __future__ import annotations
 
 import os
-import sys
+import platform
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.control.need import Need
+from neaptide.core.text import complain
 from neaptide.core.units import parse_seconds
 from neaptide.devices.board import Board, Region
-from neaptide.devices.interface import DeviceAgent, DeviceSettings, setting
+from neaptide.devices.board.figures import SMALL_CHUNK_BYTES
+from neaptide.devices.gpu_presence import torch_finds_gpu
+from neaptide.devices.interface import DeviceAgent, DeviceSettings, GpuPresentError, setting
 
 _MEMORY_WAIT_SECONDS = 10 * 365 * 86400  # no job dies for memory that others hold
 
@@ -65,37 +70,102 @@ class SoftKind:
     """A GPU made of the machine's cores and memory."""
 
     name = "soft"
-    chunk_bytes = 2 << 20
     supplies = frozenset(Need) - {Need.PAGING}
     settings_type: type[DeviceSettings] = SoftSettings
     board_settings_type: type[DeviceSettings] = SoftBoardSettings
 
+    def chunk_bytes(self, index: int = 0) -> int:  # noqa: ARG002 - the same for all
+        """The smallest there are."""
+        return SMALL_CHUNK_BYTES
+
+    def description(self, index: int = 0) -> str:  # noqa: ARG002 - all have the machine's cores
+        """The software GPU, and the processor whose cores it is made of."""
+        cores = len(os.sched_getaffinity(0))
+        return f"software GPU on {_processor()}, {cores} {'core' if cores == 1 else 'cores'}"
+
     def default_budget_bytes(self, index: int = 0) -> int:  # noqa: ARG002 - all have the machine's memory
         """Half of the machine's memory."""
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return memory_bytes // 2 // self.chunk_bytes * self.chunk_bytes
+        return memory_bytes // 2 // SMALL_CHUNK_BYTES * SMALL_CHUNK_BYTES
+
+    def used_bytes(self, index: int = 0) -> int | None:  # noqa: ARG002
+        """Only the board counts."""
+        return None
+
+    def most_bytes(self, board: Board) -> int | None:  # noqa: ARG002
+        """Nobody else uses it."""
+        return None
 
     def environment(self, settings: SoftSettings, board: Path) -> dict[str, str]:
-        return {"NEAPTIDE_SOFT_BOARD": str(board), **settings.environment()}
+        """A GPU is hidden from the job, so that its torch finds this device alone."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if torch_finds_gpu() else {}
+        return {"NEAPTIDE_SOFT_BOARD": str(board), "NEAPTIDE_SOFT_NEW_BOARD": "0", **hidden, **settings.environment()}
 
     def create_board(self, path: Path, budget_bytes: int, settings: SoftBoardSettings) -> Board:
         """With as many SMs as there are cores, unless the settings say otherwise."""
         return Board.create(path, budget_bytes, Region("soft", settings.sms or len(os.sched_getaffinity(0))))
 
-    def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:  # noqa: ARG002 - a board is a device
-        """Start the device on NEAPTIDE_SOFT_BOARD, or else on this board. NEAPTIDE_CUDA_AS_SOFT=1 makes it `cuda`."""
-        if "neaptide.devices.soft" in sys.modules and "NEAPTIDE_SOFT_BOARD" not in os.environ:
-            raise ValueError("the software GPU is in use already; call neaptide.attach before importing it")
-        os.environ.setdefault("NEAPTIDE_SOFT_BOARD", str(board))
-        os.environ.setdefault("NEAPTIDE_SOFT_WAIT", str(_MEMORY_WAIT_SECONDS))
-        os.environ.setdefault("NEAPTIDE_JOB", job)
-        if os.environ.get("NEAPTIDE_CUDA_AS_SOFT") == "1":
-            from neaptide.devices.soft import as_cuda
+    def prepare(self, first_use: Callable[[], None] | None = None) -> str:
+        """`cuda` means this device, unless NEAPTIDE_CUDA_AS_SOFT is 0. ValueError where torch finds a GPU."""
+        import torch
 
+        check_no_gpu()
+        from neaptide.devices.soft import as_cuda, registering, starting  # noqa: F401 - makes the device
+
+        if first_use is not None and starting.started():
+            raise ValueError("the software GPU is in use already; call neaptide.attach before the program uses it")
+        if os.environ.get("NEAPTIDE_CUDA_AS_SOFT") != "0":
             as_cuda.install()
+        starting.start_by(first_use or _start_alone)
+        return torch.device("soft").type
+
+    def unprepare(self) -> None:
+        """`cuda` is its own name again."""
+        from neaptide.devices.soft import as_cuda, starting
+
+        as_cuda.uninstall()
+        starting.start_by(starting.start)
+
+    def attach(self, board: Path, job: str, index: int = 0) -> DeviceAgent:  # noqa: ARG002 - a board is a device
+        """Start the device on NEAPTIDE_SOFT_BOARD, or else on this board."""
+        from neaptide.devices.soft import starting
         from neaptide.devices.soft.agent import SoftAgent
 
+        os.environ.setdefault("NEAPTIDE_SOFT_BOARD", str(board))
+        os.environ["NEAPTIDE_SOFT_NEW_BOARD"] = "0"
+        os.environ.setdefault("NEAPTIDE_SOFT_WAIT", str(_MEMORY_WAIT_SECONDS))
+        os.environ.setdefault("NEAPTIDE_JOB", job)
+        starting.start(held=True)
         return SoftAgent()
+
+
+def check_no_gpu() -> None:
+    """Raise ValueError where torch finds a GPU: beside it, this device would become that of `torch.accelerator`."""
+    import torch
+
+    made_already = torch._C._get_privateuse1_backend_name() == "soft"  # then torch.cuda may answer for it
+    if made_already or not torch.cuda.is_available():
+        return
+    if os.environ.get("NEAPTIDE_DEVICE", "").partition(":")[0] != "soft":
+        raise GpuPresentError
+    raise ValueError("torch finds a GPU here; to use the software GPU instead of it, set CUDA_VISIBLE_DEVICES= (empty)")
+
+
+def _processor() -> str:
+    """The processor's name as the kernel has it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _start_alone() -> None:
+    from neaptide.devices.soft import as_cuda, starting
+
+    if as_cuda.installed():
+        complain("there is no GPU here, so cuda means the software GPU (soft)")
+    starting.start()
 
 
 KIND = SoftKind()

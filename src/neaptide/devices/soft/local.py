@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from neaptide.devices.interface import KernelLog, KernelRecord
 from neaptide.devices.soft.extension import native
@@ -25,13 +25,18 @@ class SoftDevice:
 
     spec_name = "soft"
 
-    def __init__(self) -> None:
-        self.sms = int(native.sms())
+    @property
+    def sms(self) -> int:
+        return int(native.sms())
 
     def launched(self) -> int:
         return int(native.launched())
 
-    @contextmanager
-    def log_kernels(self, records: int) -> Iterator[KernelLog]:
-        with log_kernels(records):
-            yield _KernelLog()
+    def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
+        return _logging(records)
+
+
+@contextmanager
+def _logging(records: int) -> Iterator[KernelLog]:
+    with log_kernels(records):
+        yield _KernelLog()

@@ -20,6 +20,7 @@ class Settings:
     """The board, what a new board has, and how this process uses it."""
 
     board: str
+    makes_board: bool  # when there is none; the board of a daemon is made by the daemon alone
     capacity: int
     sms: int
     width: int
@@ -66,16 +67,17 @@ def _capacity() -> int:
 
 
 def read() -> Settings:
-    """Read NEAPTIDE_SOFT_BOARD, _CAPACITY, _SMS, _WAIT (seconds) and NEAPTIDE_JOB."""
+    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds) and NEAPTIDE_JOB."""
     cores = len(os.sched_getaffinity(0))
     sms = int(_number("NEAPTIDE_SOFT_SMS", 0))
     board = os.environ.get("NEAPTIDE_SOFT_BOARD")
     job = os.environ.get("NEAPTIDE_JOB") or Path(sys.argv[0] if sys.argv else "").name or "python"
-    with contextlib.suppress(OSError):
-        if board:
+    if board and os.environ.get("NEAPTIDE_SOFT_NEW_BOARD") != "0":
+        with contextlib.suppress(OSError):
             Path(board).parent.mkdir(parents=True, exist_ok=True)
     return Settings(
         board=board or _private_board(),
+        makes_board=not board or os.environ.get("NEAPTIDE_SOFT_NEW_BOARD") != "0",
         capacity=_capacity(),
         # A shared board has all SMs of the machine; NEAPTIDE_SOFT_SMS narrows this process alone.
         sms=max(1, cores if board else (sms or cores)),

@@ -21,6 +21,9 @@ class Clock(Protocol):
     def now_ns(self) -> int:
         """Time since the daemon began. Changes nothing."""
 
+    def device_ns(self, at_ns: int) -> int:
+        """The same moment on the clock of the board's processes. Changes nothing."""
+
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Make a call after so many seconds, on the thread that the daemon runs on."""
 
@@ -34,6 +37,9 @@ class LoopClock:
 
     def now_ns(self) -> int:
         return monotonic_ns() - self._began_ns
+
+    def device_ns(self, at_ns: int) -> int:
+        return at_ns + self._began_ns
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> Timer:
         return self._loop.call_later(seconds, call)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from neaptide.core.control import events as ev
-from neaptide.core.rules.patience import ASK_AGAIN_NS
-from neaptide.devices.board import Board, BoardError, Request, SlotState
+from neaptide.core.rules.patience import ASK_AGAIN_NS, KEPT_NS
+from neaptide.devices.board import Board, BoardError, Progress, Request, SlotState
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 
 _IN_HOST_MEMORY = (SlotState.SUSPENDED, SlotState.EVICTED)
@@ -60,10 +60,13 @@ class HostMoves:
         """See which jobs have moved their bytes, and post it."""
         for job in list(self._asked.values()):
             seen = self._board.progress(job.slot)
-            if seen.request is not Request.NONE:
+            if seen.request is not Request.NONE or job.unresponsive:
                 continue
             evicted = seen.state in _IN_HOST_MEMORY
-            if evicted is not (job.eviction is not None):  # the process finished the request without moving its bytes
+            if not evicted and job.eviction is not None:
+                self._keep(job, job.eviction)
+                continue
+            if evicted and job.eviction is None:  # the process finished the request without moving its bytes
                 if self._now_ns() - job.asked_ns > ASK_AGAIN_NS:
                     self._ask(job)
                 continue
@@ -73,13 +76,37 @@ class HostMoves:
             elif not evicted and job.last_eviction is not EvictionReason.QUEUE:
                 self._post(ev.JobResumed(self._now_ns(), job.name))
 
+    def _keep(self, job: AttachedJob, reason: EvictionReason) -> None:
+        """The process could not move its bytes to host memory: they stay where they are.
+
+        A job that must not be on the device is asked again later. Otherwise the job goes on, and others give way.
+        """
+        now_ns = self._now_ns()
+        if reason is EvictionReason.QUEUE:
+            if now_ns - job.asked_ns > KEPT_NS:
+                self._ask(job)
+            return
+        del self._asked[job.name]
+        job.eviction, job.last_eviction, job.kept_until_ns = None, reason, now_ns + KEPT_NS
+        self._post(ev.JobResumed(now_ns, job.name, kept=True))
+
+    def reassert(self, job: AttachedJob, seen: Progress) -> None:
+        """Ask again for what the job has done and undone since: its bytes are not where they are to be."""
+        if self.awaits(job) or seen.request is not Request.NONE:
+            return
+        if (seen.state in _IN_HOST_MEMORY) is not (job.eviction is not None):
+            self._board.set_request(job.slot, _request(job))
+
     def _ask(self, job: AttachedJob) -> None:
-        evict = job.eviction is not None
-        if (job.eviction or job.last_eviction) is EvictionReason.POLICY:
-            request = Request.SUSPEND if evict else Request.RESUME
-        else:
-            request = Request.EVICT if evict else Request.RESTORE
         self._asked[job.name] = job
         job.asked_ns = self._now_ns()
         with suppress(BoardError):  # its process has just died
-            self._board.set_request(job.slot, request)
+            self._board.set_request(job.slot, _request(job))
+
+
+def _request(job: AttachedJob) -> Request:
+    """What brings the job's bytes to where they are to be."""
+    evict = job.eviction is not None
+    if (job.eviction or job.last_eviction) is EvictionReason.POLICY:
+        return Request.SUSPEND if evict else Request.RESUME
+    return Request.EVICT if evict else Request.RESTORE

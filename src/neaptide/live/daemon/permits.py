@@ -1,8 +1,7 @@
 """Which iterations may run: permits and caps on the board.
 
 A job's permit is the number of iterations that the policy has started. A training job that is alone has an open permit
-(core.rules.permits). While a new job is measured, permits are held back: the policy starts iterations, and they begin
-when the measuring is over.
+(core.rules.permits).
 """
 
 from __future__ import annotations
@@ -23,11 +22,10 @@ class Permits:
         self._board = board
         self._jobs = jobs
         self._now_ns = now_ns
-        self.holding = False
 
     def give(self, job: AttachedJob) -> None:
-        """Let the iterations run that the policy has started, unless permits are held back."""
-        if self.holding or job.unresponsive or not job.running:
+        """Let the iterations run that the policy has started."""
+        if job.unresponsive or not job.running:
             return
         job.permitted_ns = self._now_ns()
         ahead = permits_ahead(len(self._jobs), job.trains)
@@ -49,15 +47,25 @@ class Permits:
                     return
                 permit = begun  # it began while the permit was still open
 
+    def reassert(self, job: AttachedJob) -> None:
+        """Write the job's permit and cap again, as last given."""
+        self._board.set_permit(job.slot, job.permit)
+        if job.arrived:
+            self.set_cap(job)
+
     def jobs_changed(self) -> None:
         """A job came or left: open permits and unbounded launches are only for a job that is alone."""
-        for job in self._arrived():
+        for job in self._jobs.values():
             with suppress(BoardError):
                 self.set_cap(job)
+                if not job.arrived:
+                    continue
                 if permits_ahead(len(self._jobs), job.trains) is None:
                     self.give(job)
                 elif job.runs_ahead:
                     self.close(job)
+                    if job.started > job.permit:  # the policy has started an iteration that has not begun
+                        self.give(job)
 
     def set_cap(self, job: AttachedJob) -> None:
         """Bound the kernels in flight, as the policy or the default says."""
@@ -69,36 +77,13 @@ class Permits:
             if job.runs_ahead and not job.running:
                 self.close(job)
 
-    def hold(self) -> None:
-        """Begin no iteration from now on."""
-        self.holding = True
-        for job in self._arrived():
-            self.close(job)
-
-    def release(self) -> None:
-        """Begin the iterations that were held back."""
-        self.holding = False
-        for job in self._arrived():
-            with suppress(BoardError):
-                self.give(job)
-
-    def device_is_quiet(self) -> bool:
-        """Whether no iteration is on the device, except those that cannot go on."""
-        return not any(
-            on_device(job, self._board.progress(job.slot))
-            for job in self._arrived()
-            if not job.unresponsive and job.eviction is None
-        )
-
-    def _arrived(self) -> list[AttachedJob]:
-        return [job for job in self._jobs.values() if job.arrived]
-
 
 def on_device(job: AttachedJob, seen: Progress) -> bool:
-    """Whether an iteration of the job has begun, with a permit, and has not ended."""
+    """Whether an iteration of the job has begun, and has not ended."""
     return seen.taken and seen.pid == job.hello.pid and _begun(seen) > job.ended
 
 
 def _begun(seen: Progress) -> int:
-    """Iterations that have begun with a permit."""
-    return seen.iteration if seen.permit == PERMIT_ALL else min(seen.iteration, seen.permit)
+    """Iterations that have begun with a permit, or were let in while the daemon was silent."""
+    permitted = seen.iteration if seen.permit == PERMIT_ALL else min(seen.iteration, seen.permit)
+    return max(permitted, seen.entered)

@@ -1,7 +1,8 @@
 """Requests to jobs that serve.
 
-A suspended job cannot announce a request, because it can copy none to the device. One request is assumed on its behalf,
-so that the policy brings it back.
+A request is known from when it reaches the program, if the program's server announces it; otherwise the call of the
+model is the request. A suspended job whose server announces nothing cannot call its model, because it can copy nothing
+to the device. One request is assumed on its behalf, so that the policy brings it back.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.ledger import Ledger
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
+from neaptide.live.protocol import messages as say
+from neaptide.live.protocol.messages import ProtocolError
+
+MOST_WAITING = 1 << 18  # samples of one job
 
 
 class Requests:
@@ -20,11 +25,36 @@ class Requests:
         self._ledger = ledger
 
     def arrived(self, job: AttachedJob) -> None:
-        """A job announces a request."""
+        """A job calls its model for a request that it did not announce."""
         if job.request_assumed:  # this is the one that was posted already
             job.request_assumed = False
         elif job.arrived:
             self._post(job)
+
+    def expected(self, job: AttachedJob, message: say.RequestExpected) -> None:
+        """A request has reached the job's program."""
+        if job.arrived:
+            self._announce(job, message.request, 0, message.deadline_ns, expected=True)
+
+    def called(self, job: AttachedJob, message: say.RequestCalled) -> None:
+        """The job calls its model for a request."""
+        if not job.arrived:
+            return
+        assumed, job.request_assumed = job.request_assumed, False
+        if message.request not in job.open_requests:
+            # If it joins, or another stands for it already, no iteration of its own is to come.
+            expected = message.joins or assumed
+            self._announce(job, message.request, message.waited_ns, message.deadline_ns, expected)
+            if not expected:
+                return
+        arrived_ns = job.open_requests[message.request]
+        self._engine.post(ev.RequestCalled(self._engine.now_ns, job.name, arrived_ns, message.joins or assumed))
+
+    def answered(self, job: AttachedJob, message: say.RequestAnswered) -> None:
+        """The job has answered a request; one of which an earlier daemon knew is not counted."""
+        arrived_ns = job.open_requests.pop(message.request, None)
+        if arrived_ns is not None:
+            self._engine.post(ev.RequestAnswered(self._engine.now_ns, job.name, arrived_ns, message.took_ns))
 
     def assume(self) -> None:
         """Assume a request for each suspended job that may wait with one."""
@@ -32,10 +62,25 @@ class Requests:
             if job.trains or job.request_assumed or job.eviction is not EvictionReason.POLICY:
                 continue
             account = self._ledger.account(job.name)
-            if not (self._engine.host_moves.awaits(job) or account.requests or account.serving):
+            known = account.requests or account.expected or account.serving
+            if not (self._engine.host_moves.awaits(job) or known):
                 job.request_assumed = True
                 self._post(job)
 
+    def _announce(
+        self, job: AttachedJob, request: int, waited_ns: int, deadline_ns: int | None, expected: bool
+    ) -> None:
+        if len(job.open_requests) >= MOST_WAITING:
+            raise ProtocolError(f"more than {MOST_WAITING} requests wait")
+        now_ns, deadline_seconds = self._engine.now_ns, job.hello.deadline_seconds
+        arrived_ns = now_ns - waited_ns
+        if deadline_ns is not None and deadline_seconds is not None:
+            arrived_ns += deadline_ns - round(deadline_seconds * 1e9)
+        arrived_ns = job.open_requests[request] = max(arrived_ns, 0)
+        self._engine.post(ev.RequestArrived(now_ns, job.name, arrived_ns=arrived_ns, expected=expected, tracked=True))
+
     def _post(self, job: AttachedJob) -> None:
-        for _ in range(1 if job.profile is None else job.profile.batch):  # one call of the model is a whole batch
-            self._engine.post(ev.RequestArrived(self._engine.now_ns, job.name))
+        count = 1 if job.profile is None else job.profile.batch  # one call of the model is a whole batch
+        if len(self._ledger.account(job.name).requests) + count > MOST_WAITING:
+            raise ProtocolError(f"more than {MOST_WAITING} samples wait")
+        self._engine.post(ev.RequestArrived(self._engine.now_ns, job.name, count))

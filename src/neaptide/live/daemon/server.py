@@ -1,105 +1,95 @@
-"""The daemon's socket: every message that comes in is handled at once, on the loop's thread."""
+"""The daemon's socket: messages are handled as they come in, on the loop's thread."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import os
+import resource
+import shutil
 import signal
 import socket
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from time import localtime, strftime
+from dataclasses import dataclass
+from time import localtime, monotonic, monotonic_ns, strftime
 
 from neaptide.core.control.policy import Policy
+from neaptide.core.text import printable
+from neaptide.core.traces.trace_format import Decoded
 from neaptide.devices.board import Board
 from neaptide.devices.board.board import take_short_turns
 from neaptide.devices.interface import DeviceKind, DeviceSettings
-from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.clock import LoopClock
+from neaptide.live.daemon.connections import MOST_CONNECTIONS, Connections, SocketCaller
 from neaptide.live.daemon.daemon import Daemon
+from neaptide.live.daemon.files import RuntimeFiles, open_board
+from neaptide.live.daemon.listening_socket import ListeningSocket
 from neaptide.live.protocol import messages as say
-from neaptide.live.protocol.framing import DaemonInbox, frame
 from neaptide.live.protocol.lock import DaemonLock
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
 _WATCH_SECONDS = 0.5
-_MOST_UNREAD_BYTES = 1 << 20  # a watcher that leaves more unread is disconnected
+_LOOK_SECONDS = 0.1  # between looks whether the last job of a daemon without users is gone
+_COMPLAINTS = 20  # about connections, in a minute
+_OTHER_FILES = 64  # beside connections
+_BEAT_SECONDS = 0.1
 
 
 def complain(text: str) -> None:
     """Write a line to the daemon's own log, if that is possible."""
     with suppress(OSError, ValueError):
-        print(f"{strftime('%Y-%m-%d %H:%M:%S', localtime())} neaptide: {text}", file=sys.stderr, flush=True)
+        shown = "\n".join(map(printable, text.split("\n")))
+        print(f"{strftime('%Y-%m-%d %H:%M:%S', localtime())} neaptide: {shown}", file=sys.stderr, flush=True)
 
 
-class SocketCaller(asyncio.Protocol):
-    """One connection. A wrong message ends this connection and nothing else."""
+class Sparing:
+    """Complains a few times a minute, and counts the rest: strangers must not fill the disk."""
 
-    def __init__(self, server: Server) -> None:
-        self.job: AttachedJob | None = None
-        self._server = server
-        self._transport: asyncio.Transport | None = None
-        self._inbox = DaemonInbox()
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._minute, self._told, self._left_out = 0, 0, 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._server.connections.add(self)
+    def __call__(self, text: str) -> None:
+        minute = int(monotonic() // 60)
+        if minute != self._minute:
+            if self._left_out:
+                self._tell(f"{self._left_out} complaints about connections were left out")
+            self._minute, self._told, self._left_out = minute, 0, 0
+        if self._told < _COMPLAINTS:
+            self._told += 1
+            self._tell(text)
+        else:
+            self._left_out += 1
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
-        self._transport = None
-        self._server.connections.discard(self)
-        self._server.watchers.discard(self)
-        self._guard(lambda: self._server.daemon.lost(self))
 
-    def data_received(self, data: bytes) -> None:
-        self._guard(lambda: self._take(data))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """How long a daemon runs: until it is told to stop, unless it was started for runs."""
 
-    def _take(self, data: bytes) -> None:
-        for message in self._inbox.feed(data):
-            self._server.heard(self, message)
-            if self._transport is None:
-                return
-
-    def _guard(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except say.ProtocolError as error:
-            complain(f"a connection was closed: {error}")
-            self._drop()
-        except Exception:  # a fault of the daemon must not end it for the other jobs
-            complain(f"a connection was closed by a fault: {traceback.format_exc()}")
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def say(self, message: say.FromDaemon) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame(message))
-
-    def hang_up(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    @property
-    def does_not_read(self) -> bool:
-        return self._transport is None or self._transport.get_write_buffer_size() > _MOST_UNREAD_BYTES
+    line: int | None = None  # the descriptor of a first connection, to the process that started the daemon
+    until_unused: bool = False  # it ends when no run uses it and it has no job
+    temporary: bool = False  # its folder ends with it
 
 
 class Server:
-    """Accepts connections and keeps the daemon going until it is told to stop."""
+    """Accepts connections and keeps the daemon going until it is told to stop. It is their Listener."""
 
-    def __init__(self, daemon: Daemon, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, daemon: Daemon, loop: asyncio.AbstractEventLoop, paths: RuntimePaths, until_unused: bool = False
+    ) -> None:
         self.daemon = daemon
-        self.connections: set[SocketCaller] = set()
-        self.watchers: set[SocketCaller] = set()
+        self.complain = Sparing(complain)
+        self.socket = ListeningSocket(
+            paths.socket, lambda: SocketCaller(self.connections, self), backlog=MOST_CONNECTIONS
+        )
+        self.connections = Connections(loop, self.complain)
+        self._until_unused = until_unused
         self._loop = loop
         self._watching: asyncio.TimerHandle | None = None
+        self._beating: asyncio.TimerHandle | None = None
         self.stopped: asyncio.Future[int] = loop.create_future()
 
     def stop(self, code: int) -> None:
@@ -107,98 +97,165 @@ class Server:
         if not self.stopped.done():
             self.stopped.set_result(code)
 
-    def heard(self, connection: SocketCaller, message: say.ToDaemon) -> None:
+    def stop_use(self) -> bool:
+        """A run has ended, or a job or a command is gone; whether the daemon ends because nothing uses it."""
+        if not self._until_unused or any(caller.uses for caller in self.connections):
+            return False
+        if self.daemon.has_jobs:  # one that is not a run's, or whose end is not known yet
+            self._loop.call_later(_LOOK_SECONDS, self.stop_use)
+            return False
+        self.stop(0)
+        return True
+
+    def heard(self, caller: SocketCaller, message: say.ToDaemon, trace: Decoded | None) -> None:
         match message:
-            case say.Shutdown():
-                connection.say(say.Done())
+            case say.Use() if caller.job is None:
+                if self.stopped.done():  # too late: the run has to start another daemon
+                    caller.hang_up()
+                    return
+                caller.uses = True
+                caller.say(self.daemon.status())
+            case say.StopUse() if caller.job is None:
+                caller.uses = False
+                # After the next round of the loop, which removes jobs whose ends came before this.
+                self._loop.call_soon(self._loop.call_soon, self._answer_stop_use, caller)
+            case say.Shutdown() if caller.job is None:
+                caller.say(say.Done())
                 self.stop(0)
-            case say.Watch():
-                self.watchers.add(connection)
-                connection.say(self.daemon.status())
+            case say.Watch() if caller.job is None:
+                caller.watches = True
+                caller.say(self.daemon.status())
                 if self._watching is None:
                     self._watching = self._loop.call_later(_WATCH_SECONDS, self._tell_watchers)
             case _:
-                self.daemon.heard(connection, message)
+                self.daemon.heard(caller, message, trace)
+                if self._beating is None and self.daemon.has_jobs:
+                    self._beat()
+
+    def lost(self, caller: SocketCaller) -> None:
+        try:
+            self.daemon.lost(caller)
+        finally:
+            self.stop_use()
+
+    def _answer_stop_use(self, caller: SocketCaller) -> None:
+        caller.say(say.UseStopped(ends=self.stop_use()))
+
+    def _beat(self) -> None:
+        """Tell the jobs ten times a second that the daemon lives: jobs do not wait for one that is stopped."""
+        self._beating = None
+        if not self.daemon.has_jobs:
+            self.daemon.rest()
+            return
+        self._beating = self._loop.call_later(_BEAT_SECONDS, self._beat)
+        try:
+            self.daemon.beat(monotonic_ns())
+        except Exception:  # as for a message: the other jobs go on
+            complain(f"a fault: {traceback.format_exc()}")
 
     def _tell_watchers(self) -> None:
         self._watching = None
-        if not self.watchers:
+        watchers = [each for each in self.connections if each.watches]
+        if not watchers:
             return
         status = self.daemon.status()
-        for connection in list(self.watchers):
-            if connection.does_not_read:
-                connection.hang_up()
-            else:
-                connection.say(status)
+        for caller in watchers:
+            caller.say(status)
         self._watching = self._loop.call_later(_WATCH_SECONDS, self._tell_watchers)
 
     def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        for timer in (self._watching, self._beating):
+            if timer is not None:
+                timer.cancel()
         self.daemon.close()
-        for connection in list(self.connections):
-            connection.job = None
-            connection.hang_up()
+        self.connections.close()
 
 
-def serve(paths: RuntimePaths, policy: Policy, budget_bytes: int, kind: DeviceKind, settings: DeviceSettings) -> int:
+def serve(
+    paths: RuntimePaths,
+    policy: Policy,
+    budget_bytes: int,
+    kind: DeviceKind,
+    settings: DeviceSettings,
+    lifetime: Lifetime,
+) -> int:
     """Run a daemon in this process until it is told to stop; its exit code. ValueError when one runs already."""
     prepare(paths)
-    with DaemonLock(paths):
-        board = _board(paths, budget_bytes, kind, settings)
-        try:
-            return asyncio.run(_serve(paths, board, policy, budget_bytes, kind))
-        finally:
-            board.close()
+    in_use = False
+    try:
+        with DaemonLock(paths) as lock:
+            board = open_board(paths.board, lambda: kind.create_board(paths.board, budget_bytes, settings))
+            try:
+                code, in_use = asyncio.run(_serve(paths, lock, board, policy, budget_bytes, kind, lifetime))
+                return code
+            finally:
+                board.close()
+    finally:
+        if lifetime.temporary and not in_use:  # otherwise the run still reads the log, and removes the folder itself
+            shutil.rmtree(paths.folder, ignore_errors=True)
 
 
-def _board(paths: RuntimePaths, budget_bytes: int, kind: DeviceKind, settings: DeviceSettings) -> Board:
-    """The board that jobs of an earlier daemon still use, or a new one."""
-    if paths.board.exists():
-        board = Board.open(paths.board)
-        board.reap()
-        if board.snapshot().slots:
-            return board
-        board.close()
-        paths.board.unlink()
-    return kind.create_board(paths.board, budget_bytes, settings)
-
-
-async def _serve(paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int, kind: DeviceKind) -> int:
+async def _serve(
+    paths: RuntimePaths,
+    lock: DaemonLock,
+    board: Board,
+    policy: Policy,
+    budget_bytes: int,
+    kind: DeviceKind,
+    lifetime: Lifetime,
+) -> tuple[int, bool]:
+    """Serve until the end; the exit code, and whether a run still uses the daemon."""
     loop = asyncio.get_running_loop()
-    async with listening(paths, board, policy, budget_bytes, kind) as server:
+    async with listening(paths, board, policy, budget_bytes, kind, lifetime.until_unused) as server:
         for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
             loop.add_signal_handler(number, server.stop, code)
+        _allow_open_files(MOST_CONNECTIONS + _OTHER_FILES)
+        files = asyncio.ensure_future(RuntimeFiles(paths, lock, board, server.socket).keep(complain))
+        files.add_done_callback(lambda _: server.stop(1))
         take_short_turns()  # a job that waits for a permit should not wait until the kernel schedules the daemon
         gc.collect()
         gc.freeze()  # these objects stay, and collecting them again would take milliseconds
         complain(f"up with policy {policy.name}, pid {os.getpid()}")
         _notify("READY=1")
+        if lifetime.line is not None:
+            line = socket.socket(fileno=lifetime.line)
+            line.set_inheritable(False)
+            await loop.connect_accepted_socket(lambda: SocketCaller(server.connections, server), line)
         code = await server.stopped
+        in_use = any(caller.uses for caller in server.connections)
+        files.cancel()
         _notify("STOPPING=1")
     complain("down")
-    return code
+    return code, in_use
 
 
 @asynccontextmanager
 async def listening(
-    paths: RuntimePaths, board: Board, policy: Policy, budget_bytes: int, kind: DeviceKind | None = None
+    paths: RuntimePaths,
+    board: Board,
+    policy: Policy,
+    budget_bytes: int,
+    kind: DeviceKind | None = None,
+    until_unused: bool = False,
 ) -> AsyncIterator[Server]:
     """A daemon that listens on the running loop while inside."""
     loop = asyncio.get_running_loop()
-    server = Server(Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain, kind=kind), loop)
-    before = os.umask(0o177)  # no other user may connect, from the first moment on
-    try:
-        listener = await loop.create_unix_server(lambda: SocketCaller(server), str(paths.socket))
-    finally:
-        os.umask(before)
+    daemon = Daemon(board, paths, policy, budget_bytes, LoopClock(loop), complain, kind=kind)
+    server = Server(daemon, loop, paths, until_unused)
+    await server.socket.bind()
     try:
         yield server
     finally:
-        listener.close()
-        paths.socket.unlink(missing_ok=True)
+        server.socket.close()
         server.close()
         await asyncio.sleep(0)  # the last messages are sent now
+
+
+def _allow_open_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _notify(state: str) -> None:

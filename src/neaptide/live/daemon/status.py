@@ -7,15 +7,16 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from neaptide.core.control.job import DisplayState, display_state
+from neaptide.core.control import events as ev
+from neaptide.core.control.job import DisplayState, JobKind, JobState, display_state, is_interruption
 from neaptide.core.control.ledger import Ledger
 from neaptide.devices.board import Board, Progress
-from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason, Stage
+from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
-from neaptide.live.protocol.messages import JobStatus, Status
+from neaptide.live.protocol.messages import JobStatus, NotShared, Status
 
 _REMEMBERED = 64  # jobs that ended
-_BEFORE = {Stage.WAITING: DisplayState.TO_BE_MEASURED, Stage.MEASURING: DisplayState.MEASURING}
+_MEASURING_NS = 20_000_000_000  # a job that shows no iterations for so long is not shown as being measured any more
 
 
 class StatusBuilder:
@@ -24,6 +25,7 @@ class StatusBuilder:
     def __init__(self, board: Board, engine: LiveEngine, ledger: Ledger) -> None:
         self._board, self._engine, self._ledger = board, engine, ledger
         self._ended: deque[JobStatus] = deque(maxlen=_REMEMBERED)
+        self._not_shared: dict[object, JobStatus] = {}  # by connection
 
     def status(self, policy: str, budget_bytes: int, problem: str) -> Status:
         """The status now."""
@@ -38,31 +40,49 @@ class StatusBuilder:
             high_water_bytes=seen.high_water_bytes,
             sms=self._board.region_setting(),
             board=str(self._board.path),
-            jobs=(*self._ended, *(self._of(job) for job in self._engine.jobs.values())),
+            jobs=(
+                *(self._of(job) for job in self._engine.jobs.values()),
+                *self._not_shared.values(),
+                *reversed(self._ended),
+            ),
             problem=problem,
         )
 
-    def remember(self, job: AttachedJob, failure: str | None) -> None:
-        """Keep the status of a job that ends."""
-        state = DisplayState.DONE if failure is None else DisplayState.FAILED
+    def remember(self, job: AttachedJob, end: ev.JobEnded | ev.JobFailed | ev.JobLeft) -> None:
+        """Keep the status of a job that has ended. One that only left goes on, and may join again."""
+        if isinstance(end, ev.JobLeft):
+            return
+        state, failure = DisplayState.DONE, ""
+        if isinstance(end, ev.JobFailed) and is_interruption(end.reason):
+            state = DisplayState.INTERRUPTED
+        elif isinstance(end, ev.JobFailed):
+            state, failure = DisplayState.FAILED, end.reason
         last = self._of(job)
-        self._ended.append(replace(last, state=state, reason=failure or "", held_bytes=0, progress=0.0, stalled=False))
+        self._ended.append(replace(last, state=state, reason=failure, held_bytes=0, progress=0.0, stalled=False))
+
+    def note_not_shared(self, connection: object, said: NotShared) -> None:
+        """Show a process that was to be a job and is none, until `forget`."""
+        self._not_shared[connection] = _status_of_none(said)
+
+    def forget(self, connection: object) -> None:
+        """The connection has ended."""
+        self._not_shared.pop(connection, None)
 
     def _of(self, job: AttachedJob) -> JobStatus:
         seen = self._board.progress(job.slot)
+        job.note_waiting(seen)
         return status_of(job, self._ledger, seen, self._engine.now_ns)
 
 
 def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> JobStatus:
     """The status of an attached job."""
     profile = job.profile
-    position_ns = job.position_ns(seen.done)
-    here_ns = 0 if job.arrived_ns is None else now_ns - job.arrived_ns
+    position_ns = job.position_ns(seen.done, now_ns)
     return JobStatus(
         name=job.name,
         pid=job.hello.pid,
         kind=job.hello.kind,
-        state=_state(job, ledger),
+        state=_state(job, ledger, now_ns),
         priority=job.hello.priority,
         iterations_done=job.done_iterations,
         iterations=job.hello.iterations,
@@ -73,14 +93,46 @@ def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> 
         peak_bytes=max(job.peak_bytes, seen.held_bytes),
         needs_bytes=0 if profile is None else profile.peak_bytes,
         persistent_bytes=0 if profile is None else profile.persistent_bytes,
-        waiting_seconds=max(here_ns - job.busy_ns, 0) / 1e9,
+        outside_bytes=job.outside_bytes,
+        waiting_seconds=job.waited_ns / 1e9,
         stalled=job.stalled or bool(seen.wanted_bytes),
+        reason=job.waits_for,
     )
 
 
-def _state(job: AttachedJob, ledger: Ledger) -> DisplayState:
-    known = ledger.account(job.name).state if job.arrived else _BEFORE[job.stage]
-    evicted = job.eviction in (EvictionReason.DEADLOCK, EvictionReason.MEASURING, EvictionReason.NO_ROOM)
+def _status_of_none(said: NotShared) -> JobStatus:
+    """The status of a process that is no job: it has a name and a reason, and nothing else is known of it."""
+    return JobStatus(
+        name=said.job,
+        pid=said.pid,
+        kind=JobKind.TRAINING,
+        state=DisplayState.NOT_SHARED,
+        reason=said.reason,
+        priority=0,
+        iterations_done=0,
+        iterations=None,
+        iterations_per_second=0.0,
+        solo_seconds=0.0,
+        progress=0.0,
+        held_bytes=0,
+        peak_bytes=0,
+        needs_bytes=0,
+        persistent_bytes=0,
+        waiting_seconds=0.0,
+        stalled=False,
+    )
+
+
+def _state(job: AttachedJob, ledger: Ledger, now_ns: int) -> DisplayState:
+    known: JobState | DisplayState
+    if ledger.knows(job.name):
+        known = ledger.account(job.name).state
+    elif job.waits_for:
+        known = DisplayState.QUEUED
+    else:
+        new = now_ns - job.greeted_ns < _MEASURING_NS
+        known = DisplayState.MEASURING if new else DisplayState.UNMEASURED
+    evicted = job.eviction in (EvictionReason.DEADLOCK, EvictionReason.NEWCOMER, EvictionReason.AWAY)
     return display_state(known, evicted=evicted, unresponsive=job.unresponsive)
 
 

@@ -1,27 +1,31 @@
-"""Makes this process a job of the daemon: the program calls `neaptide.attach`, or `neaptide run` has it attached.
+"""Makes this process a job of the daemon: the program calls `neaptide.attach`, or `neaptide run` has it prepared.
 
-NEAPTIDE_DEVICE is the device, NEAPTIDE_SOCKET the socket of its daemon, beside which is the board, and NEAPTIDE_JOB the
-job's name. NEAPTIDE_KIND (training or inference), _ITERATIONS, _PRIORITY and _DEADLINE (seconds for one batch) stand
-for the arguments of `attach`. A device may read variables of its own.
+Both come here, so that there is one way to attach; `membership` does it at the program's first use of the device.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neaptide.core.control.job import JobKind
-from neaptide.devices import chosen_device, find_kind
-from neaptide.live.protocol.paths import RuntimePaths, runtime_paths
+from neaptide.core.control.job_limits import usable_name
+from neaptide.core.text import complain
+from neaptide.devices import GpuPresentError, chosen_device, find_kind
+from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, deadline_ns_of, serving
+from neaptide.live.protocol.absence import Absence
+from neaptide.live.protocol.job_settings import JobSettings
+from neaptide.live.protocol.paths import RuntimePaths, check_folder, runtime_paths
 
 if TYPE_CHECKING:
-    from neaptide.live.job.client import Client
+    from neaptide.live.job.membership import Membership
 
-_NAME_BYTES = 63
-_attached: list[Client] = []  # one client when this process is a job, else none
+_memberships: list[Membership] = []  # one when this process is prepared, else none
+_absence: list[Absence] = []  # one when it could not be prepared
 
 
 def attach(
@@ -31,93 +35,105 @@ def attach(
     iterations: int | None = None,
     priority: int = 0,
     deadline_seconds: float | None = None,
+    memory_bytes: int | None = None,
 ) -> None:
-    """Let this process share the device under the daemon, from its first operation on the device on.
+    """Let this process, and those that it starts, share the device under the daemon.
 
-    Call it before the device is used. `kind` is `training` or `inference`; every call of an inference job's model is a
-    request, and `deadline_seconds` is the time in which a request should be served. Under `neaptide run` the process is
-    attached already, and these arguments replace what the daemon is told of the job.
+    Call it before the device is used: the process becomes a job at its first use of the device. Where there is no GPU,
+    `cuda` means the software GPU from now on. `kind` is `training` or `inference`; every call of an inference job's
+    model is a request, and `deadline_seconds` is the time in which a request should be served. `memory_bytes` is what
+    the process will hold at most, for a program of which no earlier run was measured. Under `neaptide run` the process
+    is prepared already, and these arguments replace what the daemon is told of the job.
     """
     try:
         chosen = JobKind(kind)
     except ValueError:
         raise ValueError(f"kind must be training or inference, not {kind!r}") from None
-    if iterations is not None and iterations < 1:
-        raise ValueError(f"iterations must be at least 1, not {iterations}")
-    if deadline_seconds is not None and not deadline_seconds > 0:
-        raise ValueError(f"deadline_seconds must be positive, not {deadline_seconds}")
-    _join(name or _default_name(), chosen, iterations, priority, deadline_seconds)
-
-
-def attach_from_environment() -> None:
-    """As `attach`, with arguments from the environment."""
-    if not _attached:
-        iterations = os.environ.get("NEAPTIDE_ITERATIONS")
-        deadline = os.environ.get("NEAPTIDE_DEADLINE")
-        attach(
-            kind=os.environ.get("NEAPTIDE_KIND") or "training",
-            iterations=int(float(iterations)) if iterations else None,
-            priority=int(os.environ.get("NEAPTIDE_PRIORITY") or 0),
-            deadline_seconds=float(deadline) if deadline else None,
-        )
-
-
-def _default_name() -> str:
-    return os.environ.get("NEAPTIDE_JOB") or Path(sys.argv[0] if sys.argv else "").stem or "python"
-
-
-def _join(name: str, kind: JobKind, iterations: int | None, priority: int, deadline_seconds: float | None) -> None:
-    from neaptide.live.job.client import Client, JobSettings
-
     settings = JobSettings(
-        name=name.encode()[:_NAME_BYTES].decode(errors="ignore"),
-        kind=kind,
+        name=name or os.environ.get("NEAPTIDE_JOB") or _name_of_program(),
+        kind=chosen,
         iterations=iterations,
         priority=priority,
         deadline_seconds=deadline_seconds,
+        memory_bytes=memory_bytes,
     )
-    if _attached:
-        _attached[0].settings = settings
+    import torch  # noqa: F401 - under `neaptide run` this import prepares the process
+
+    if _without_daemon():
         return
-    named = os.environ.get("NEAPTIDE_SOCKET")
-    paths = RuntimePaths(Path(named).parent) if named else runtime_paths()
-    socket = Path(named) if named else paths.socket
-    if not named and not socket.exists():
+    if not _memberships:
+        _prepare(settings)
+        os.environ.update(settings.environment(_socket(), chosen_device(), os.environ))
+    elif _memberships[0].attached:
+        complain("neaptide.attach was called after the first use of the device; what it says of the job is not used")
+    _memberships[0].become(settings)
+
+
+@contextmanager
+def request(deadline: str | float | None = None) -> Iterator[Request]:
+    """What a server does for one request, from its arrival to its answer, where neaptide does not see it by itself.
+
+    `deadline` is the time for this request, in seconds or as a text such as `300ms`, if it is another one than the
+    job's. A server that puts several requests into one batch calls its model inside `neaptide.serving(requests)`. In
+    a process that is no job this does nothing.
+    """
+    deadline_ns = deadline_ns_of(deadline)
+    for outer in current_requests()[:1]:  # the server's framework has announced it
+        outer.deadline_ns = outer.deadline_ns if deadline_ns is None else deadline_ns
+        yield outer
+        return
+    book = _memberships[0].requests if _memberships else RequestBook()
+    made = book.arrive("neaptide.request", deadline_ns)
+    with serving((made,)):
+        try:
+            yield made
+        finally:
+            book.answer(made)
+
+
+def prepare_from_environment() -> None:
+    """Prepare a process that `neaptide run` started, once torch has been imported; say so if that cannot be done."""
+    if _memberships:
+        return
+    if _without_daemon():
+        find_kind(chosen_device().kind).prepare()
+        return
+    try:
+        settings = JobSettings.from_environment(os.environ, _name_of_program())
+    except ValueError as error:
+        complain(f"this process is not shared: {error}")
+        return
+    try:
+        _prepare(settings)
+    except Exception as error:  # an error of neaptide must not end the program
+        reason = str(error) if isinstance(error, GpuPresentError) else f"{error}; torch works on the CPU"
+        complain(f"job {settings.name} (process {os.getpid()}) is not shared: {reason}")
+        _absence.append(Absence(_socket()))
+        _absence[0].tell(settings.name, reason)
+        os.register_at_fork(after_in_child=_absence[0].end)
+
+
+def _prepare(settings: JobSettings) -> None:
+    from neaptide.live.job.membership import Membership
+
+    socket = _socket()
+    if "NEAPTIDE_SOCKET" not in os.environ and not socket.exists():
         raise ValueError(f"there is no daemon at {socket}; start one with `neaptide up`")
-    device = chosen_device()
-    agent = find_kind(device.kind).attach(paths.board, settings.name, device.index)
-
-    from neaptide.capture.boundaries import Boundaries
-    from neaptide.live.job.connection import Connection
-    from neaptide.live.job.first_iterations import FirstIterations
-
-    client = Client(agent, settings, lambda: FirstIterations(agent))
-    connection = Connection(client, agent, socket)
-    boundaries = Boundaries(client, agent.device_type)
-
-    def leave() -> None:
-        boundaries.remove()
-        connection.leave()
-
-    def forget() -> None:
-        boundaries.remove()
-        connection.forget_after_fork()
-
-    _attached.append(client)
-    atexit.register(leave)  # registered after the device's own handler, so it runs before the device stops
-    os.register_at_fork(after_in_child=forget)
-    _note_failures(client)
-    boundaries.install()
-    connection.start()
+    check_folder(socket.parent)
+    membership = Membership(settings, socket, RuntimePaths(socket.parent).board, chosen_device())
+    membership.prepare()
+    _memberships.append(membership)
 
 
-def _note_failures(client: Client) -> None:
-    """Report the error that ends the program to the daemon; what Python prints does not change."""
-    before = sys.excepthook
+def _without_daemon() -> bool:
+    """Whether this program is run for comparison, without neaptide: it has the device, and no daemon."""
+    return os.environ.get("NEAPTIDE_SOCKET") == ""
 
-    def note(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
-        text = " ".join(str(error).split())
-        client.fail(f"{kind.__name__}: {text}" if text else kind.__name__)
-        before(kind, error, traceback)
 
-    sys.excepthook = note
+def _socket() -> Path:
+    named = os.environ.get("NEAPTIDE_SOCKET")
+    return Path(named) if named else runtime_paths().socket
+
+
+def _name_of_program() -> str:
+    return usable_name(Path(sys.argv[0] if sys.argv else "").stem or "python")

@@ -1,8 +1,13 @@
 """A job's side of the protocol: it joins the daemon, is measured, and then waits for a permit before each iteration.
 
-The first launch of the process waits until the daemon gives it its turn; then its first iterations are measured; from
-then on each iteration is armed when it begins, and its end is reported when the device has passed it. When the daemon
-goes away the job goes on under the board's limits, and joins the next daemon.
+The first launch of the process waits until the daemon has welcomed it; then its first iterations are measured; from
+then on, or from the first whole iteration on if an earlier run of the program was measured, each iteration is armed
+when it begins, and its end is reported when the device has passed it. When its iterations have changed for good, they
+are measured again while they run. When the daemon goes away the job goes on under the board's limits, and joins the
+next daemon.
+
+The program's threads have iterations of their own, and the process has one on the board at a time: a thread that begins
+while it is open takes part in it, and the first thread that ends closes it.
 
 The client waits for nothing and needs neither torch, nor a thread, nor a socket: `live.job.connection` carries its
 messages, `capture.boundaries` reports its iterations, and a fake device and measurer run it in virtual time.
@@ -11,22 +16,26 @@ messages, `capture.boundaries` reports its iterations, and a fake device and mea
 from __future__ import annotations
 
 import os
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
 from neaptide.core.control.job import JobKind
+from neaptide.core.text import complain
 from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import encode
-from neaptide.devices.interface import DeviceAgent
+from neaptide.devices.interface import DeviceAgent, IterationFacts
+from neaptide.live.job.changes import Changes
 from neaptide.live.job.growth import Growth
+from neaptide.live.job.known_profiles import KnownProfile
 from neaptide.live.job.measurer import Measured, Measurer
+from neaptide.live.job.serving.requests import RequestBook
 from neaptide.live.job.sizes import Sizes
 from neaptide.live.protocol.framing import frame
+from neaptide.live.protocol.job_settings import JobSettings
 from neaptide.live.protocol.messages import (
+    REASON_LETTERS,
     Failed,
     FromDaemon,
     Goodbye,
@@ -37,56 +46,61 @@ from neaptide.live.protocol.messages import (
     Message,
     PhaseEnded,
     Profiled,
-    RequestArrived,
-    Turn,
     Welcome,
 )
 
-_REASON_LETTERS = 4096
-_LAST_MEASURED = 4  # the last measured iterations, which run without the recorder
 _FORWARD_ENDED = frame(PhaseEnded(Phase.FORWARD))
 # The device writes an iteration's duration over this value, which msgpack encodes in the last eight bytes.
 _DURATION_NS = 2**62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSettings:
-    """What a job tells the daemon about itself."""
-
-    name: str
-    kind: JobKind = JobKind.TRAINING
-    iterations: int | None = None
-    priority: int = 0
-    deadline_seconds: float | None = None
-
-
 class Client:
-    """One process's membership. It is a Listener of its iterations; those calls come on the program's own thread.
+    """One process's membership. It is a Listener of its iterations; those calls come on the program's own threads.
 
-    `hello`, `handle` and `lost` come on the thread of the connection. `new_measurer` makes what measures the first
-    iterations; it is called again when a program that served begins to train.
+    `hello`, `handle` and `lost` come on the thread of the connection. `new_measurer` makes what measures iterations; it
+    is called again when they have changed for good, or when a program that served begins to train.
     """
 
-    def __init__(self, agent: DeviceAgent, settings: JobSettings, new_measurer: Callable[[], Measurer]) -> None:
+    def __init__(
+        self,
+        agent: DeviceAgent,
+        settings: JobSettings,
+        new_measurer: Callable[[], Measurer],
+        requests: RequestBook | None = None,
+        known: KnownProfile | None = None,
+    ) -> None:
         self.settings = settings
-        self.refused = False
-        self.hang_up: Callable[[], None] = lambda: None
-        """Ends the connection; `lost` and another `hello` follow. The connection sets it."""
+        self.refused = False  # for good: the job ends
+        self.turned_away = False  # by the present daemon: the job goes on alone, and asks again later
+        self.welcomed: Callable[[Welcome], None] = lambda _: None
+        """Called with each Welcome; whoever made the client sets it."""
+        self.measured: Callable[[KnownProfile], None] = lambda _: None
+        """Called with each measurement; whoever made the client sets it."""
+        self._known = known  # from an earlier run, until it is used or this run was measured
+        self._budget_bytes = 0  # as the daemon said in its Welcome
+        self._unarmed = 0  # iterations begun before the first that was armed
         self._agent = agent
         self._new_measurer = new_measurer
         self._measurer: Measurer | None = new_measurer()
+        self._requests = requests or RequestBook()
         self._trace: bytes | None = None
         self._overhead = LeaseOverhead()
-        self._gaps_at_rest: deque[int] = deque(maxlen=_LAST_MEASURED)  # bytes leased and not needed at iteration starts
         self._measured_iterations = 0
+        self._measured_seconds = 0.0
         self._growth: Growth | None = None  # None until the job has been measured
+        self._changes = Changes()
         self._sizes = Sizes()
-        self._turn = False  # the daemon has given this job its turn, and expects Profiled
+        self._iterating = threading.Lock()  # guards what follows, and the measurer
+        self._inside: dict[int, int] = {}  # threads inside an iteration, and kernels launched when each began
+        self._open = False  # the process's iteration is armed, or has begun and not ended
+        self._extra = 0  # iterations of threads that ended after another thread had ended the process's
+        self._sending = threading.Lock()  # guards what follows
+        self._welcomed = False  # the daemon expects Profiled
         self._serves = False  # the trace was made before the program first trained
         self._greeted = False
         self._failure: str | None = None
         self._holds = False  # the first launch waits
-        self._sending = threading.Lock()  # one Profiled is sent, when both the trace and the turn are there
+        self._alone = False  # it has run without a daemon, so no daemon may end it
 
     def hold(self) -> None:
         """Make the first launch wait for the daemon."""
@@ -98,73 +112,117 @@ class Client:
         self._failure = reason
 
     def leave(self) -> None:
-        """Stop measuring, and report the job's end to the daemon once the device has done what was launched."""
-        if self._measurer is not None:
-            self._measurer.stop()
+        """Report the job's end to the daemon once the device has done what was launched."""
         self._release()
         if self._greeted:
-            farewell = Goodbye() if self._failure is None else Failed(self._failure[:_REASON_LETTERS])
+            farewell = Goodbye() if self._failure is None else Failed(self._failure[:REASON_LETTERS])
             self._agent.send(frame(farewell), after_device=True)
 
     # --- iterations (a Listener)
 
     def begin(self, serving: bool, trained: bool) -> None:
-        if self._measurer is not None:
-            self._sizes.measured(self._agent.take_recent()[1])
-            memory = self._agent.memory()
-            self._gaps_at_rest.append(memory.held_bytes - memory.needed_bytes)
-            measured = self._measurer.begin(serving, trained, lambda: self.settings.name)
-            if measured is None:
-                return
-            self._measurer = None
-            self._serves = not trained
-            self._expect(measured)
-            self._send_profiled(encode(measured.trace), measured.iterations)
-        self._agent.arm_iteration()
-        if self.settings.kind is JobKind.INFERENCE:
-            self._send(RequestArrived())
+        with self._iterating:
+            self._inside[threading.get_ident()] = self._agent.launched()
+            if not self._open:
+                self._open_iteration(serving, trained)
+            elif self._growth is not None and self.settings.kind is JobKind.INFERENCE:
+                self._requests.call(joins=True)
 
     def end_forward(self) -> None:
-        if self._measurer is None:
-            self._agent.send(_FORWARD_ENDED, after_device=True)
+        with self._iterating:
+            if len(self._inside) > 1:  # of several threads, each has a forward pass
+                return
+            if self._measurer is not None:
+                self._measurer.end_forward()
+            if self._growth is not None:
+                self._agent.send(_FORWARD_ENDED, after_device=True)
 
     def end(self) -> None:
-        if self._measurer is not None:
-            return
-        facts = self._agent.end_iteration()
-        if facts is None:  # it launched nothing: the next iteration takes its place
-            return
-        message = IterationEnded(facts.index, self._sizes.of(facts.allocated_bytes), _DURATION_NS)
-        self._agent.report_iteration(frame(message), facts)
-        if self._growth is not None and self._growth.grows_to(facts.peak_bytes):
-            self._agent.expect(self._growth.levels)
-            self._send_growth()
+        with self._iterating:
+            launched = self._inside.pop(threading.get_ident(), None)
+            if self._growth is None:
+                self._open = False
+            elif self._open and (facts := self._agent.end_iteration()) is not None:
+                self._open = False
+                self._report(self._growth, facts)
+            elif launched is not None and self._agent.launched() > launched:
+                self._extra += 1  # its kernels belong to the iteration that another thread has ended
+            # Otherwise nothing was launched: the next iteration takes its place.
+            if not self._open and self._others_are_inside():
+                self._open_iteration(serving=False, trained=True)
 
     def change(self) -> None:
-        if self._measurer is not None:
-            self._measurer.change()
-        elif self._serves:  # the program begins to train, so its trace is no longer true
+        with self._iterating:
+            if self._measurer is not None:
+                self._measurer.change()
+            elif self._serves:  # the program begins to train, so its trace is no longer true
+                self._measurer = self._new_measurer()
+                self._measurer.change()
             self._serves = False
-            self._growth, self._sizes = None, Sizes()
-            self._agent.expect(())
-            self._measurer = self._new_measurer()
-            self._measurer.change()
-            with self._sending:
-                self._trace, self._turn = None, False
-            self._send(Goodbye())
-            self.hang_up()
 
-    def _expect(self, measured: Measured) -> None:
-        """Have the board keep room for what an iteration will hold."""
-        memory, trace = self._agent.memory(), measured.trace
-        self._overhead = LeaseOverhead(
-            peak_bytes=max(memory.held_peak_bytes - memory.needed_peak_bytes, 0),
-            most_bytes=memory.spare_peak_bytes,
-            # A gap read while the device still runs the previous iteration is too large, so the smallest one counts.
-            at_rest_bytes=max(min(self._gaps_at_rest), 0),
-        )
-        self._growth = Growth(Leases.of(trace, self._overhead), measured.op_of_kernel, trace.peak_bytes)
+    def _open_iteration(self, serving: bool, trained: bool) -> None:
+        """Begin the process's iteration: its first launch waits for a permit, if the job has been measured."""
+        self._open = True
+        if self._growth is None:
+            self._sizes.add(self._agent.take_recent()[1])
+        if self._measurer is not None:
+            measured = self._measurer.begin(serving, trained, lambda: self.settings.name)
+            if measured is not None:
+                self._take(measured, trained)
+            elif self._known is not None and serving != trained:
+                self._take_known(self._known, serving)
+        if self._growth is None:
+            self._unarmed += 1
+        else:
+            self._agent.arm_iteration()
+            if self.settings.kind is JobKind.INFERENCE:
+                self._requests.call(joins=False)
+
+    def _report(self, growth: Growth, facts: IterationFacts) -> None:
+        """Report the end of the process's iteration."""
+        self._sizes.add(facts.allocated_bytes)
+        message = IterationEnded(facts.index, self._sizes.of(facts.allocated_bytes), self._extra, _DURATION_NS)
+        self._agent.report_iteration(frame(message), facts)
+        if growth.grows_to(facts.peak_bytes):
+            self._agent.expect(growth.levels)
+        if growth.is_to_be_told(facts.began_ns):
+            self._send_growth()
+        if self._changes.have_come(self._agent.memory().needed_bytes, facts.peak_bytes) and self._measurer is None:
+            self._measurer = self._new_measurer()
+
+    def _others_are_inside(self) -> bool:
+        """Whether another thread is inside an iteration, so that its next launch begins one of the process.
+
+        A thread that serves goes on without one: an iteration that it might not begin would be a request too many.
+        """
+        if not self._inside or self.settings.kind is JobKind.INFERENCE:
+            return False
+        alive = {thread.ident for thread in threading.enumerate()}
+        self._inside = {thread: launched for thread, launched in self._inside.items() if thread in alive}
+        return bool(self._inside)
+
+    def _take(self, measured: Measured, trained: bool) -> None:
+        """Plan with what was measured."""
+        self._measurer, self._known = None, None
+        self._expect(measured, trained)
+        self.measured(KnownProfile(measured.trace, measured.overhead, not trained))
+
+    def _take_known(self, known: KnownProfile, serving: bool) -> None:
+        """Plan with what an earlier run measured, until this one is; not if it served or is larger than the budget."""
+        self._known = None
+        if known.serves == serving and known.peak_bytes <= self._budget_bytes:
+            self._expect(Measured(known.trace, self._unarmed, overhead=known.overhead), not serving)
+
+    def _expect(self, measured: Measured, trained: bool) -> None:
+        """Have the board keep room for what an iteration will hold, and tell the daemon."""
+        trace = measured.trace
+        self._serves, self._overhead = not trained, measured.overhead
+        self._sizes.settle()
+        self._changes.measured(trace.persistent_bytes, trace.peak_bytes)
+        self._growth = Growth(Leases.of(trace, measured.overhead), measured.op_of_kernel, trace.peak_bytes)
         self._agent.expect(self._growth.levels)
+        self._send_profiled(encode(trace), measured)
+        self._requests.connect(self._send)
 
     # --- the daemon
 
@@ -180,6 +238,7 @@ class Client:
             iterations=settings.iterations,
             priority=settings.priority,
             deadline_seconds=settings.deadline_seconds,
+            memory_bytes=settings.memory_bytes if self._known is None else self._known.peak_bytes,
             ended=ended,
             resumed=trace is not None,
             trace=trace,
@@ -188,37 +247,61 @@ class Client:
 
     def handle(self, message: FromDaemon) -> None:
         """Do what the daemon says."""
+        if isinstance(message, Welcome):
+            self.turned_away = False
+            self.welcomed(message)
         match message:
-            case Welcome(measure=False):
+            case Welcome(measure=measure):
+                with self._sending:
+                    self._welcomed = True
+                    self._budget_bytes = message.budget_bytes
+                    if measure and self._trace is not None:  # it was measured since Hello
+                        self._send(self._profiled(self._trace))
                 self._send_growth()
                 self._release()
-            case Turn():
-                with self._sending:
-                    self._turn = True
-                    if self._trace is not None:
-                        self._send(self._profiled(self._trace))
-                        self._send_growth()
-                self._release()
+            case JobRefused(reason=reason) if self._alone:
+                if not self.turned_away:
+                    complain(f"job {self.settings.name} goes on without the daemon, under the board's limits: {reason}")
+                self.turned_away = True
             case JobRefused(reason=reason):
                 self.refused = True
-                problem = f"neaptide: job {self.settings.name} was refused: {reason}"
-                print(problem, file=sys.stderr, flush=True)
-                self._agent.refuse_launches(problem)
+                problem = f"job {self.settings.name} was refused: {reason}"
+                complain(problem)
+                self._agent.refuse_launches(f"neaptide: {problem}")
 
     def lost(self) -> None:
         """There is no daemon: go on without one. Called again as long as there is none."""
-        self._turn = False
+        self._alone = True
+        with self._sending:
+            self._welcomed = False
         self._agent.run_without_daemon()
         self._release()
 
-    def _send_profiled(self, trace: bytes, iterations: int) -> None:
+    @property
+    def holds(self) -> bool:
+        """Whether the first launch waits for the daemon."""
+        return self._holds
+
+    def stop_waiting(self) -> None:
+        """The daemon is silent: it may be stopped, and the first launch waits no longer."""
+        self._alone = True
+        self._release()
+
+    def _send_profiled(self, trace: bytes, measured: Measured) -> None:
         with self._sending:
-            self._trace, self._measured_iterations = trace, iterations
-            if self._turn:
+            self._trace, self._measured_iterations = trace, measured.iterations
+            self._measured_seconds = measured.seconds
+            if self._welcomed:
                 self._send(self._profiled(trace))
 
     def _profiled(self, trace: bytes) -> Profiled:
-        return Profiled(trace, self._measured_iterations, astuple(self._overhead))
+        return Profiled(
+            trace,
+            self._measured_iterations,
+            astuple(self._overhead),
+            self._measured_seconds,
+            self._agent.memory().outside_bytes,
+        )
 
     def _send_growth(self) -> None:
         """Tell the daemon of the grown peak, which is not in the trace."""

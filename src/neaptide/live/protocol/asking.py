@@ -8,45 +8,62 @@ from collections.abc import Iterator
 from neaptide.live.protocol.framing import frame, receive_from_daemon
 from neaptide.live.protocol.messages import FromDaemon, Status, ToDaemon, Watch
 from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.protocol.peers import connect
 
 
 class NoDaemonError(ValueError):
     """No daemon answers."""
 
 
+class SilentDaemonError(NoDaemonError):
+    """A daemon listens and does not answer."""
+
+
 def ask(paths: RuntimePaths, message: ToDaemon, seconds: float = 10.0) -> FromDaemon:
     """Send one message and return the answer; NoDaemonError when no daemon listens or answers."""
-    with _connect(paths, seconds) as line:
-        line.sendall(frame(message))
-        answer = _receive(line)
-        if answer is None:
-            raise NoDaemonError(f"the daemon in {paths.folder} closed the connection without an answer")
-        return answer
+    with open_line(paths, seconds) as line:
+        return ask_on(line, message)
+
+
+def ask_on(line: socket.socket, message: ToDaemon) -> FromDaemon:
+    """The same on an open connection."""
+    answer = _ask(line, message)
+    if answer is None:
+        raise NoDaemonError("the daemon closed the connection without an answer")
+    return answer
 
 
 def watch(paths: RuntimePaths, seconds: float = 10.0) -> Iterator[Status]:
     """A Status twice a second until the daemon ends; NoDaemonError when no daemon listens or answers."""
-    with _connect(paths, seconds) as line:
-        line.sendall(frame(Watch()))
-        while isinstance(answer := _receive(line), Status):
+    with open_line(paths, seconds) as line:
+        answer = _ask(line, Watch())
+        while isinstance(answer, Status):
             yield answer
+            answer = _receive(line)
 
 
-def _connect(paths: RuntimePaths, seconds: float) -> socket.socket:
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    line.settimeout(seconds)
+def open_line(paths: RuntimePaths, seconds: float = 10.0) -> socket.socket:
+    """A connection to the daemon; NoDaemonError when none listens. Nothing waits longer than `seconds` on it."""
     try:
-        line.connect(str(paths.socket))
+        return connect(paths.socket, seconds)
+    except BlockingIOError:  # so many connections wait for it
+        raise SilentDaemonError("the daemon does not answer") from None
     except OSError:
-        line.close()
         raise NoDaemonError(f"no daemon runs in {paths.folder}; start one with neaptide up") from None
-    return line
+
+
+def _ask(line: socket.socket, message: ToDaemon) -> FromDaemon | None:
+    try:
+        line.sendall(frame(message))
+    except ConnectionError:
+        return None
+    return _receive(line)
 
 
 def _receive(line: socket.socket) -> FromDaemon | None:
     try:
         return receive_from_daemon(line)
     except TimeoutError:
-        raise NoDaemonError("the daemon does not answer") from None
+        raise SilentDaemonError("the daemon does not answer") from None
     except ConnectionError:
         return None

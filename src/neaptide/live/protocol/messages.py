@@ -1,9 +1,13 @@
 """The messages between the daemon, jobs and commands; framing.py says how they are sent.
 
 A job sends Hello when it has its slot on the board. The daemon closes the job's permit before it answers, so that no
-armed iteration runs without the policy's consent. A new job then waits for Turn, runs its first iterations without
-arming the launch gate, sends Profiled, and from then on arms every iteration. It reports the end of an iteration when
-the device has passed it. A closed connection means that the other side is gone.
+armed iteration runs without the policy's consent. A new job waits for Welcome, runs its first iterations without arming
+the launch gate, sends Profiled, and from then on arms every iteration. If an earlier run of the same program was
+measured, it sends that trace before its first whole iteration, and its own when it has been measured. It reports the
+end of an iteration when the device has passed it. When its iterations have changed for good it sends Profiled again. A
+closed connection means that the other side is gone.
+
+Hello with its version, and JobRefused, stay as they are in every version, so that each side can say why it cannot talk.
 """
 
 from __future__ import annotations
@@ -12,23 +16,32 @@ from typing import Annotated
 
 import msgspec
 
+from neaptide.core.control import job_limits as limits
 from neaptide.core.control.job import DisplayState, JobKind
 from neaptide.core.traces.trace import Phase
 
-VERSION = 2
+VERSION = 6
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63)]
-Reason = Annotated[str, msgspec.Meta(max_length=4096)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_BYTES)]
+REASON_LETTERS = 4096
+Reason = Annotated[str, msgspec.Meta(max_length=REASON_LETTERS)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
-Duration = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
+Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+RequestNumber = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]  # each request of a process has another one
 
 LeaseOverheadBytes = tuple[Bytes, Bytes, Bytes]  # the fields of core.traces.leases.LeaseOverhead
 
 
 class ProtocolError(ValueError):
     """The other side does not speak this protocol."""
+
+
+class OtherVersionError(ProtocolError):
+    """A job speaks another version of this protocol."""
+
+    def __init__(self, version: int | None) -> None:
+        super().__init__(f"the job speaks version {version} of the protocol, the daemon {VERSION}")
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="say", forbid_unknown_fields=True):
@@ -46,9 +59,10 @@ class Hello(Message, frozen=True, kw_only=True):
     slot: Annotated[int, msgspec.Meta(ge=0, lt=64)]
     job: Name
     kind: JobKind = JobKind.TRAINING
-    iterations: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] | None = None
-    priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
-    deadline_seconds: Annotated[float, msgspec.Meta(gt=0, lt=1e6)] | None = None
+    iterations: Annotated[int, msgspec.Meta(ge=1, le=limits.MOST_ITERATIONS)] | None = None
+    priority: Annotated[int, msgspec.Meta(ge=limits.LEAST_PRIORITY, le=limits.MOST_PRIORITY)] = 0
+    deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=limits.MOST_DEADLINE_SECONDS)] | None = None
+    memory_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)] | None = None  # that it is expected to hold
     ended: Count = 0  # iterations, of those begun on the board, that the device has passed
     resumed: bool = False  # an earlier daemon measured it
     trace: bytes | None = None  # of a resumed job: the trace from that measurement
@@ -56,15 +70,48 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Profiled(Message, frozen=True):
-    """The new job was measured; its next iteration is armed and waits for its permit."""
+    """The job was measured; its next iteration is armed and waits for its permit. Sent again when it has changed."""
 
     trace: bytes
-    measured: Count = 0  # iterations done while it was measured; the board counted none of them
+    measured: Count = 0  # iterations done before it was first measured; the board counted none of them
     lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # bytes that it leased beyond those that its tensors needed
+    measuring_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0  # since the first of these iterations began
+    outside_bytes: Bytes = 0  # that it has on the device besides its tensors
+
+
+class NotShared(Message, frozen=True):
+    """A process that was to be a job is none. It keeps the connection open for as long as that is so."""
+
+    pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    job: Name
+    reason: Reason
 
 
 class RequestArrived(Message, frozen=True):
-    """A sample came for an inference job."""
+    """The program of an inference job calls its model, and nothing is known of a request for that: it arrives now."""
+
+
+class RequestExpected(Message, frozen=True):
+    """A request has reached the program of an inference job, which will call its model for it."""
+
+    request: RequestNumber
+    deadline_ns: Duration | None = None  # of its own; None: the job's
+
+
+class RequestCalled(Message, frozen=True):
+    """The program calls its model for a request, the first time or again; perhaps it was not announced before."""
+
+    request: RequestNumber
+    waited_ns: Duration  # since it reached the program
+    joins: bool  # the call is part of an iteration that is there already, or of one that serves other requests too
+    deadline_ns: Duration | None = None
+
+
+class RequestAnswered(Message, frozen=True):
+    """The program has answered a request that it had announced or called its model for."""
+
+    request: RequestNumber
+    took_ns: Duration  # since it reached the program
 
 
 class PhaseEnded(Message, frozen=True):
@@ -74,11 +121,15 @@ class PhaseEnded(Message, frozen=True):
 
 
 class IterationEnded(Message, frozen=True):
-    """The device has passed the last op of an iteration."""
+    """The device has passed the last op of an iteration, and of all before it that were not reported.
+
+    A job reports several together when the daemon has not read for a while.
+    """
 
     index: Count  # of the iteration on the board; the first has 0
     size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work, where a measured iteration has 1
-    took_ns: Duration  # as in core.control.events.IterationEnded
+    extra: Count  # iterations of threads, in all so far, that ended after another thread had ended the process's
+    took_ns: Duration  # as in core.control.events.IterationEnded; of several together, their sum
 
 
 class Grew(Message, frozen=True):
@@ -103,11 +154,10 @@ class Goodbye(Message, frozen=True):
 class Welcome(Message, frozen=True):
     """The daemon has taken the job in."""
 
-    measure: bool  # the job waits for Turn and is measured; otherwise it arms its iterations at once
-
-
-class Turn(Message, frozen=True):
-    """The new job may run its first iterations now, to be measured."""
+    measure: bool  # the job measures its first iterations; otherwise it arms its iterations at once
+    job: Name  # as the daemon calls it
+    budget_bytes: Bytes
+    policy: str
 
 
 class JobRefused(Message, frozen=True):
@@ -133,6 +183,20 @@ class SetBudget(Message, frozen=True):
     bytes: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
+class Use(Message, frozen=True):
+    """A run uses the daemon while this connection is open. The answer is Status."""
+
+
+class StopUse(Message, frozen=True):
+    """The run has ended. The answer is UseStopped."""
+
+
+class UseStopped(Message, frozen=True):
+    """The daemon no longer counts the run."""
+
+    ends: bool  # the daemon was started for runs, and nothing else uses it
+
+
 class Shutdown(Message, frozen=True):
     """End the daemon; jobs go on under the board's limits. The answer is Done."""
 
@@ -144,7 +208,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     pid: int
     kind: JobKind
     state: DisplayState
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed, or waits for something that the policy cannot give
     priority: int
     iterations_done: int  # since it was measured
     iterations: int | None
@@ -155,7 +219,8 @@ class JobStatus(Message, frozen=True, kw_only=True):
     peak_bytes: int  # the most that it was seen to hold
     needs_bytes: int  # persistent and ephemeral leases, as measured; 0 before
     persistent_bytes: int
-    waiting_seconds: float  # since it was measured, the time without a running iteration or waiting for memory
+    outside_bytes: int = 0  # of the persistent ones: those that are not in tensors, such as a GPU's context
+    waiting_seconds: float  # in which it could not run because of other jobs (docs/metrics.md, "waiting")
     stalled: bool
 
 
@@ -171,7 +236,7 @@ class Status(Message, frozen=True, kw_only=True):
     high_water_bytes: int
     sms: int
     board: str
-    jobs: tuple[JobStatus, ...]  # jobs that ended come first, then the others in the order of arrival
+    jobs: tuple[JobStatus, ...]  # in the order of arrival, then those that ended, the last one first
     problem: str = ""  # a fault of the daemon itself, such as a log that cannot be written
 
 
@@ -187,8 +252,12 @@ class Problem(Message, frozen=True):
 
 ToDaemon = (
     Hello
+    | NotShared
     | Profiled
     | RequestArrived
+    | RequestExpected
+    | RequestCalled
+    | RequestAnswered
     | PhaseEnded
     | IterationEnded
     | Grew
@@ -197,6 +266,8 @@ ToDaemon = (
     | StatusRequest
     | Watch
     | SetBudget
+    | Use
+    | StopUse
     | Shutdown
 )
-FromDaemon = Welcome | Turn | JobRefused | Status | Done | Problem
+FromDaemon = Welcome | JobRefused | Status | UseStopped | Done | Problem

@@ -1,25 +1,34 @@
-"""The daemon of a run: the one that runs already, or one that is started for the run and ends with it."""
+"""The daemon of a run: the one that runs already, or one that is started for runs.
+
+A run keeps a connection to its daemon open, from the start of the daemon on. The kernel closes it however the run ends.
+A daemon that was started for runs ends when no such connection is left and no job is attached, so that runs can share
+one, and none is left behind.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 
 from neaptide.core.units import format_bytes
 from neaptide.devices import chosen_device, find_kind
-from neaptide.live.protocol.asking import NoDaemonError, ask
+from neaptide.live.protocol.asking import NoDaemonError, SilentDaemonError, ask_on, open_line
 from neaptide.live.protocol.lock import running_pid
-from neaptide.live.protocol.messages import Status, StatusRequest
+from neaptide.live.protocol.messages import Status, StopUse, Use, UseStopped
 from neaptide.live.protocol.paths import RuntimePaths, runtime_paths
-from neaptide.live.runs.starting import start_daemon, stop_daemon
+from neaptide.live.runs.starting import POLL_SECONDS, start_daemon_for_run, starting_alone
 from neaptide.policies.files import find_policy
 
 DEFAULT_POLICY = "neaptide"
+_PATIENCE_SECONDS = 20.0  # with a daemon that starts or ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,62 +44,83 @@ class DaemonRequest:
 def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
     """The running daemon if it suits, else a new one with its own board that ends with the run."""
     here = runtime_paths()
-    if not wanted.private and running_pid(here) is not None:
-        _check_suits(here, wanted)
-        yield here
+    if not wanted.private and (joined := _join(here)) is not None:
+        with _used(here, *joined, wanted):
+            yield here
         return
     base = os.environ.get("XDG_RUNTIME_DIR")
-    folder = tempfile.mkdtemp(prefix="neaptide-run-", dir=base if base and os.access(base, os.W_OK) else None)
-    paths = RuntimePaths(Path(folder))
+    parent = base if base and os.access(base, os.W_OK) else tempfile.gettempdir()
+    paths = RuntimePaths(Path(parent) / f"neaptide-run-{secrets.token_hex(4)}")
     try:
-        _start(paths, wanted)
-        yield paths
+        with _used(paths, *_start(paths, wanted, temporary=True), wanted):
+            yield paths
     finally:
-        stop_daemon(paths)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(paths.folder, ignore_errors=True)  # the daemon does so, too, if it can
 
 
 @contextmanager
 def daemon_for_command(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
-    """The running daemon, or a new one that other jobs can join; a new one ends with the command if no job is left."""
+    """The running daemon, or a new one that other runs can use, too."""
     if wanted.private:
         with daemon_for_file(wanted) as paths:
             yield paths
         return
     paths = runtime_paths()
-    if running_pid(paths) is not None:
-        _check_suits(paths, wanted)
+    if (joined := _join(paths)) is None:
+        with starting_alone(paths):
+            joined = _join(paths) or _start(paths, wanted)
+    with _used(paths, *joined, wanted):
         yield paths
-        return
-    _start(paths, wanted)
-    try:
-        yield paths
-    finally:
-        if not jobs_left(paths):
-            stop_daemon(paths)
 
 
-def jobs_left(paths: RuntimePaths) -> int:
-    """How many jobs of the daemon have not ended."""
-    try:
-        status = ask(paths, StatusRequest())
-    except NoDaemonError:
-        return 0
-    assert isinstance(status, Status)
-    return sum(not job.state.ended for job in status.jobs)
+def _join(paths: RuntimePaths) -> tuple[socket.socket, Status] | None:
+    """Begin to use the daemon that runs; None when none does. Waits for one that is about to start or to end."""
+    until = monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            line = open_line(paths)
+            try:
+                status = ask_on(line, Use())
+            except BaseException:
+                line.close()
+                raise
+            assert isinstance(status, Status)
+            return line, status
+        except SilentDaemonError:
+            raise
+        except NoDaemonError:
+            if running_pid(paths) is None:
+                return None
+            if monotonic() > until:
+                raise
+        sleep(POLL_SECONDS)
 
 
-def _start(paths: RuntimePaths, wanted: DaemonRequest) -> None:
+def _start(paths: RuntimePaths, wanted: DaemonRequest, temporary: bool = False) -> tuple[socket.socket, Status]:
     policy = wanted.policy or DEFAULT_POLICY
     find_policy(policy)  # reports a faulty policy file here, and not in the daemon's log
     device = chosen_device()
-    start_daemon(paths, policy, wanted.budget_bytes or find_kind(device.kind).default_budget_bytes(device.index))
+    budget_bytes = wanted.budget_bytes or find_kind(device.kind).default_budget_bytes(device.index)
+    return start_daemon_for_run(paths, policy, budget_bytes, temporary=temporary)
 
 
-def _check_suits(paths: RuntimePaths, wanted: DaemonRequest) -> None:
-    """Raise ValueError if the running daemon has another policy or budget than the run asks for."""
-    status = ask(paths, StatusRequest())
-    assert isinstance(status, Status)
+@contextmanager
+def _used(paths: RuntimePaths, line: socket.socket, status: Status, wanted: DaemonRequest) -> Iterator[None]:
+    """Use a daemon over an open connection; ValueError when it has another policy or budget than the run asks for."""
+    with line:
+        _check_suits(status, wanted)
+        yield
+        try:
+            answer = ask_on(line, StopUse())
+        except NoDaemonError:
+            return
+    until = monotonic() + _PATIENCE_SECONDS
+    ends = isinstance(answer, UseStopped) and answer.ends
+    while ends and running_pid(paths) == status.pid and monotonic() < until:
+        sleep(POLL_SECONDS)
+
+
+def _check_suits(status: Status, wanted: DaemonRequest) -> None:
     differs = wanted.budget_bytes not in (None, status.budget_bytes)
     if wanted.policy is not None and find_policy(wanted.policy).name != status.policy:
         differs = True

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from neaptide.core.control.job import JobKind
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.interface import DeviceSettings
+from neaptide.live.protocol.job_settings import JobSettings
 from neaptide.live.protocol.paths import RuntimePaths
-
-_BOOTSTRAP = Path(__file__).parents[1] / "job" / "bootstrap"
-_PACKAGES = Path(__file__).parents[3]  # the folder that neaptide was imported from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,28 +27,35 @@ class JobCommand:
     priority: int = 0
     deadline_seconds: float | None = None
     iterations: int | None = None
+    memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        self.settings  # noqa: B018 - raises ValueError for what a job cannot have
+
+    @property
+    def settings(self) -> JobSettings:
+        """What the job tells the daemon about itself."""
+        return JobSettings(
+            name=self.name,
+            kind=JobKind(self.kind),
+            iterations=self.iterations,
+            priority=self.priority,
+            deadline_seconds=self.deadline_seconds,
+            memory_bytes=self.memory_bytes,
+        )
 
 
 def environment_of(
     job: JobCommand, device: DeviceSettings, paths: RuntimePaths, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The job's environment: inherited variables, its own, and those that `live.job.attach` and the device read."""
-    environment = {**inherited, **job.environment}
-    search = [str(_BOOTSTRAP), *environment.get("PYTHONPATH", "").split(os.pathsep)]
-    if str(_PACKAGES) not in search:  # so that another Python finds neaptide too
-        search.append(str(_PACKAGES))
-    environment |= {
-        "PYTHONPATH": os.pathsep.join(filter(None, search)),
-        "NEAPTIDE_SOCKET": str(paths.socket),
-        "NEAPTIDE_DEVICE": str(chosen_device()),
-        "NEAPTIDE_JOB": job.name,
-        "NEAPTIDE_KIND": job.kind,
-        "NEAPTIDE_PRIORITY": str(job.priority),
-        **default_kind().environment(device, paths.board),
-    }
-    optional = {
-        "NEAPTIDE_ITERATIONS": job.iterations,
-        "NEAPTIDE_DEADLINE": job.deadline_seconds,
-    }
-    environment |= {name: str(value) for name, value in optional.items() if value is not None}
-    return environment
+    """The job's environment: inherited variables, its own, and those that `live.job` and the device read."""
+    own = job.settings.environment(paths.socket, chosen_device(), {**inherited, **job.environment})
+    return {**own, **default_kind().environment(device, paths.board)}
+
+
+def environment_without_daemon(
+    job: JobCommand, device: DeviceSettings, board: Path, inherited: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The environment of a program that has the device on this board, and of which no daemon knows."""
+    own = job.settings.environment(None, chosen_device(), {**inherited, **job.environment})
+    return {**own, **default_kind().environment(device, board)}

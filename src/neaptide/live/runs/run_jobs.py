@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from signal import Signals
 from threading import Lock, Thread
 from time import monotonic, sleep
 
-from neaptide.devices import default_kind
+from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.board import Board
 from neaptide.devices.interface import DeviceSettings
-from neaptide.live.protocol.asking import NoDaemonError, ask, watch
-from neaptide.live.protocol.messages import Status, StatusRequest
+from neaptide.live.protocol.asking import NoDaemonError, watch
+from neaptide.live.protocol.messages import Status
 from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.runs.attendance import some_job_came, status_now
+from neaptide.live.runs.interrupts import noted_interrupts
 from neaptide.live.runs.launching import JobCommand, environment_of
 from neaptide.live.runs.supervisor import JobResult, Supervisor
+from neaptide.live.runs.unseen import telling_of_unseen
 
 _POLL_SECONDS = 0.05
 _SHOW_SECONDS = 0.25
@@ -35,6 +41,10 @@ class RunRecord:
     results: tuple[JobResult, ...]
     high_water_bytes: int
     interrupted: bool
+    shared: bool = True  # a process of it became a job; also if the daemon is gone, so that nobody can tell
+    seconds: float = 0.0  # from the start of the run to the end of its last job, start-up and measuring included
+    began_at: str = ""  # the date and time
+    hardware: str = ""  # the device in words
 
 
 class _Listener:
@@ -68,53 +78,73 @@ def run_jobs(
     folder: Path,
     on_status: OnStatus,
     on_end: OnEnd,
+    asked: float | None = None,
 ) -> RunRecord:
-    """Run jobs under the daemon in `paths` until all have ended; KeyboardInterrupt asks them to end."""
+    """Run jobs under the daemon in `paths` until all have ended; SIGINT, SIGTERM and SIGHUP ask them to end.
+
+    `asked` is when the run was asked for, on the steady clock, if the daemon was started for it: that time counts too.
+    """
+    asked, began_at = monotonic() if asked is None else asked, now_in_words()
     board = Board.open(paths.board)
     board.reset_high_water()
-    began = _status(paths)
+    began = status_now(paths)
     listener, supervisor = _Listener(paths), Supervisor(folder)
     try:
-        supervisor.start(jobs, lambda job: environment_of(job, device, paths))
-        _attend(supervisor, listener, on_status, on_end)
+        with noted_interrupts() as interrupts:
+            supervisor.start(jobs, lambda job: environment_of(job, device, paths))
+            with telling_of_unseen(paths.socket, [job.name for job in jobs], supervisor.note):
+                _attend(supervisor, listener, interrupts, on_status, on_end)
+        ended_at = monotonic()
     finally:
         supervisor.kill()
         seen = board.snapshot()
         board.close()
-    status = _status(paths) or listener.latest or began
+    ended = status_now(paths)
+    status = ended or listener.latest or began
     return RunRecord(
         policy="" if status is None else status.policy,
         device=default_kind().name,
         budget_bytes=seen.capacity_bytes if status is None else status.budget_bytes,
         began_ns=0 if began is None else round(began.uptime_seconds * 1e9),
-        results=tuple(sorted(supervisor.results, key=lambda result: [job.name for job in jobs].index(result.name))),
+        results=in_order(supervisor.results, jobs),
         high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
+        shared=some_job_came(began, ended),
+        seconds=ended_at - asked,
+        began_at=began_at,
+        hardware=default_kind().description(chosen_device().index),
     )
 
 
-def _status(paths: RuntimePaths) -> Status | None:
-    """The daemon's status, and its log written up to now; None when it is gone."""
-    try:
-        answer = ask(paths, StatusRequest())
-    except NoDaemonError:
-        return None
-    assert isinstance(answer, Status)
-    return answer
+def now_in_words() -> str:
+    """The date and time of this place, to the minute."""
+    return datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
-def _attend(supervisor: Supervisor, listener: _Listener, on_status: OnStatus, on_end: OnEnd) -> None:
+def in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[JobResult, ...]:
+    """The results in the order of the jobs."""
+    names = [job.name for job in jobs]
+    return tuple(sorted(results, key=lambda result: names.index(result.name)))
+
+
+def _attend(
+    supervisor: Supervisor,
+    listener: _Listener,
+    interrupts: deque[Signals],
+    on_status: OnStatus,
+    on_end: OnEnd,
+) -> None:
     show_at = 0.0
     while supervisor.running:
-        try:
-            for result in supervisor.poll():
-                on_end(result)
-            status = listener.latest
-            if status is not None and monotonic() >= show_at:
-                show_at = monotonic() + _SHOW_SECONDS
-                on_status(status, supervisor.running)
-            sleep(_POLL_SECONDS)
-        except KeyboardInterrupt:
+        for _ in range(len(interrupts)):
+            interrupts.popleft()
             supervisor.end()
+        for result in supervisor.poll():
+            on_end(result)
+        status = listener.latest
+        if status is not None and monotonic() >= show_at:
+            show_at = monotonic() + _SHOW_SECONDS
+            on_status(status, supervisor.running)
+        sleep(_POLL_SECONDS)
     if listener.latest is not None:
         on_status(listener.latest, ())

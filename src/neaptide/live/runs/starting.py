@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import subprocess
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from time import monotonic, sleep
+from typing import IO
 
 from neaptide.devices.board.library import NATIVE
 from neaptide.devices.interface import DeviceSettings
-from neaptide.live.protocol.asking import NoDaemonError, ask
+from neaptide.live.protocol.asking import NoDaemonError, SilentDaemonError, ask, ask_on
 from neaptide.live.protocol.lock import DaemonRunsError, running_pid
-from neaptide.live.protocol.messages import Shutdown, Status, StatusRequest
+from neaptide.live.protocol.messages import Shutdown, Status, Use
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
-_POLL_SECONDS = 0.02
+POLL_SECONDS = 0.02
 _MOST_LOG_BYTES = 1 << 20
 
 
@@ -36,39 +41,82 @@ def start_daemon(
 
     `policy` is a name or the path of a file; `settings` are those of the chosen device's board.
     """
+    with starting_alone(paths):
+        if (pid := running_pid(paths)) is not None:
+            raise DaemonRunsError(f"a daemon with pid {pid} runs for this device already ({paths.folder})")
+        line, status = _start(paths, _words(policy, budget_bytes, settings), seconds)
+    line.close()
+    return status
+
+
+def start_daemon_for_run(
+    paths: RuntimePaths, policy: str, budget_bytes: int, *, temporary: bool = False, seconds: float = 60.0
+) -> tuple[socket.socket, Status]:
+    """Start a daemon that ends when no run uses it and it has no job; the first use lasts until the socket is closed.
+
+    A `temporary` one makes its folder and removes it. Nobody else may start a daemon in `paths` meanwhile.
+    """
+    words = [*_words(policy, budget_bytes), "--until-unused", *(["--temporary"] if temporary else [])]
+    return _start(paths, words, seconds)
+
+
+@contextmanager
+def starting_alone(paths: RuntimePaths, seconds: float = 60.0) -> Iterator[None]:
+    """Inside, no other process starts a daemon in `paths`. The kernel ends it when this process is gone."""
+    NATIVE.built()  # others should not wait while this process compiles
     prepare(paths)
-    if (pid := running_pid(paths)) is not None:
-        raise DaemonRunsError(f"a daemon with pid {pid} runs for this device already ({paths.folder})")
+    file = os.open(paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    until = monotonic() + seconds
+    try:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > until:
+                    where = paths.folder
+                    raise StartError(
+                        f"another process has been starting the daemon in {where} for {seconds:g} s"
+                    ) from None
+            sleep(POLL_SECONDS)
+        yield
+    finally:
+        os.close(file)
+
+
+def _start(paths: RuntimePaths, words: Sequence[str], seconds: float) -> tuple[socket.socket, Status]:
+    """Start a daemon with an open connection to this process, over which it says that it is up."""
     NATIVE.built()  # reports a missing compiler here, and not in the daemon's log
-    if policy.endswith(".py"):
-        policy = str(Path(policy).absolute())
-    words = ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), *_flags(settings)]
-    environment = {**os.environ, "NEAPTIDE_RUNTIME": str(paths.folder)}
-    _rotate(paths.log)
-    with paths.log.open("ab") as log:
-        began_at = log.tell()
+    line, theirs = socket.socketpair()
+    line.settimeout(seconds)
+    with theirs, _log(paths) as log:
+        began_at = log.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            [sys.executable, "-m", "neaptide.cli", *words],
+            [sys.executable, "-m", "neaptide.cli", *words, "--line", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment,
+            env={**os.environ, "NEAPTIDE_RUNTIME": str(paths.folder)},
             start_new_session=True,
-            close_fds=True,
+            pass_fds=(theirs.fileno(),),
         )
-    deadline = monotonic() + seconds
-    while monotonic() < deadline:
-        if process.poll() is not None:
-            raise StartError(_last_line(paths.log, began_at))
-        with suppress(NoDaemonError):
-            answer = ask(paths, StatusRequest())
-            if isinstance(answer, Status) and answer.pid == process.pid:
-                process.returncode = 0  # the daemon outlives this process, so nothing waits for it
-                return answer
-        sleep(_POLL_SECONDS)
-    process.terminate()
-    process.wait()
-    raise StartError(f"the daemon did not answer within {seconds:g} s; see {paths.log}")
+        theirs.close()
+        try:
+            status = ask_on(line, Use())
+            assert isinstance(status, Status)
+        except BaseException as error:
+            line.close()
+            if not isinstance(error, NoDaemonError) or isinstance(error, SilentDaemonError):
+                process.terminate()
+            process.wait()
+            if isinstance(error, SilentDaemonError):
+                raise StartError(f"the daemon did not answer within {seconds:g} s; see {paths.log}") from None
+            if isinstance(error, NoDaemonError):
+                raise StartError(_last_line(log, began_at)) from None
+            raise
+    process.returncode = 0  # the daemon outlives this process, so nothing waits for it
+    line.settimeout(10.0)
+    return line, status
 
 
 def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
@@ -82,8 +130,14 @@ def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
     while running_pid(paths) == pid:
         if monotonic() > deadline:
             raise ValueError(f"the daemon with pid {pid} is still there after {seconds:g} s; end it with kill {pid}")
-        sleep(_POLL_SECONDS)
+        sleep(POLL_SECONDS)
     return True
+
+
+def _words(policy: str, budget_bytes: int, settings: DeviceSettings | None = None) -> list[str]:
+    if policy.endswith(".py"):
+        policy = str(Path(policy).absolute())
+    return ["up", "--foreground", "--policy", policy, "--budget", str(budget_bytes), *_flags(settings)]
 
 
 def _flags(settings: DeviceSettings | None) -> list[str]:
@@ -98,15 +152,18 @@ def _flags(settings: DeviceSettings | None) -> list[str]:
     return words
 
 
-def _rotate(log: Path) -> None:
+def _log(paths: RuntimePaths) -> IO[bytes]:
+    """The file for what the daemon prints; of a daemon that is yet to make its folder, one without a name."""
+    if not paths.folder.is_dir():
+        return tempfile.TemporaryFile()
     with suppress(OSError):
-        if log.stat().st_size > _MOST_LOG_BYTES:
-            log.replace(log.with_name(f"{log.name}.1"))
+        if paths.log.stat().st_size > _MOST_LOG_BYTES:
+            paths.log.replace(paths.log.with_name(f"{paths.log.name}.1"))
+    return paths.log.open("ab+")
 
 
-def _last_line(log: Path, began_at: int) -> str:
-    with log.open("rb") as file:
-        file.seek(began_at)
-        lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+def _last_line(log: IO[bytes], began_at: int) -> str:
+    log.seek(began_at)
+    lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
     last = lines[-1].removeprefix("neaptide: ") if lines else "it printed nothing"
     return f"the daemon did not come up: {last}"

@@ -1,23 +1,26 @@
 """Runs jobs as processes of their own: starts them, keeps what they print, and ends them all when asked.
 
 A job has its own process group, so that Ctrl-C in the terminal reaches this process alone, which passes it on: first
-SIGINT, which Python turns into KeyboardInterrupt, then SIGTERM, then SIGKILL.
+SIGINT, which Python turns into KeyboardInterrupt, then SIGTERM, then SIGKILL. A job's keeper ends it when this process
+is gone.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from neaptide.live.runs.keeping import KeptProcess
 from neaptide.live.runs.launching import JobCommand
 
 _LAST_BYTES = 1 << 16
+_LAST_LINES, _LONGEST_LINE = 10, 400
+_OURS = "neaptide: "  # how a line begins that is not the program's
 _STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -31,6 +34,8 @@ class JobResult:
     output: str  # the name of the file with all that it printed
     last_lines: tuple[str, ...] = ()
     asked_to_end: bool = False  # because the run was interrupted
+    began_seconds: float = 0.0  # its start, from the start of the run
+    last_line: str = ""  # that the program itself printed
 
     @property
     def failed(self) -> bool:
@@ -49,7 +54,7 @@ class JobResult:
 @dataclass(slots=True)
 class _Running:
     job: JobCommand
-    process: subprocess.Popen[bytes]
+    process: KeptProcess
     since: float
     output: Path
 
@@ -57,10 +62,11 @@ class _Running:
 class Supervisor:
     """The processes of one run. Each of SIGINT and SIGTERM has `seconds_to_end` to take effect."""
 
-    def __init__(self, folder: Path, seconds_to_end: float = 5.0, last_lines: int = 10) -> None:
+    def __init__(self, folder: Path, seconds_to_end: float = 5.0, last_lines: int = _LAST_LINES) -> None:
         self._folder = folder
         self._seconds_to_end = seconds_to_end
         self._last_lines = last_lines
+        self._origin = monotonic()
         self._running: list[_Running] = []
         self._step: int | None = None  # index of the signal that was sent last
         self._step_until = 0.0
@@ -79,20 +85,18 @@ class Supervisor:
         for job in jobs:
             output = self._folder / f"{job.name}.log"
             try:
-                with output.open("wb") as file:
-                    process = subprocess.Popen(
-                        job.command,
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        cwd=job.directory,
-                        env=dict(environment(job)),
-                        process_group=0,
-                    )
+                output.write_bytes(b"")
+                with output.open("ab") as file:  # `note` adds to it
+                    process = KeptProcess(job.command, environment(job), job.directory, file)
             except OSError as error:
                 self.kill()
                 raise ValueError(f"job {job.name}: cannot run {job.command[0]}: {error.strerror}") from None
             self._running.append(_Running(job, process, monotonic(), output))
+
+    def note(self, job: str, line: str) -> None:
+        """Add a line of neaptide's own to what a job printed, if that is possible."""
+        with suppress(OSError), (self._folder / f"{job}.log").open("ab") as file:
+            file.write(f"{_OURS}{line}\n".encode())
 
     def poll(self) -> list[JobResult]:
         """The jobs that have ended since the last call. Also sends the next signal, when it is due."""
@@ -120,16 +124,11 @@ class Supervisor:
     def _signal_all(self, step: int) -> None:
         self._step, self._step_until = step, monotonic() + self._seconds_to_end
         for each in self._running:
-            if each.process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(each.process.pid, _STEPS[step])
-                with suppress(ProcessLookupError):  # a stopped process ends only when it is continued
-                    os.killpg(each.process.pid, signal.SIGCONT)
+            each.process.signal(_STEPS[step])
 
     def _result(self, ended: _Running) -> JobResult:
-        code = ended.process.returncode
-        with suppress(ProcessLookupError, PermissionError):  # its children, such as data loader workers
-            os.killpg(ended.process.pid, signal.SIGTERM)
+        code = ended.process.poll() or 0
+        own = [line for line in last_lines_of(ended.output, _LAST_LINES) if not line.startswith(_OURS)]
         return JobResult(
             name=ended.job.name,
             code=code,
@@ -137,6 +136,8 @@ class Supervisor:
             output=ended.output.name,
             last_lines=last_lines_of(ended.output, self._last_lines) if code else (),
             asked_to_end=self.ending,
+            began_seconds=ended.since - self._origin,
+            last_line=own[-1][:_LONGEST_LINE] if own else "",
         )
 
 

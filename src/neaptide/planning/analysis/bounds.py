@@ -1,4 +1,4 @@
-"""The bytes that an op needs for itself, and the peak that no plan can go below."""
+"""The bytes that an op needs for itself, and the peak that no plan in the trace's order can go below."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def needed_bytes(trace: Trace, sizes: Integers) -> Integers:
 
 
 def lower_bound(trace: Trace) -> int:
-    """The peak that no plan can go below: at each op, what the op uses and what no planner may release."""
+    """The peak that no plan in this order can go below: at each op, what it uses and what no planner may release."""
     tensors, n = trace.tensors, len(trace.ops)
     planned = np.zeros(len(tensors), dtype=np.bool_)
     planned[candidates(trace).tensor] = True

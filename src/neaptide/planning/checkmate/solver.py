@@ -26,14 +26,17 @@ _STARTS = 10
 _SHARES = (0.9, 1.0)  # of the budget, for the linear program: rounding needs some room
 
 
+NODES = 500  # of the solver's search tree: a limit in seconds would give other answers on a busy machine
+
+
 def _solved(
-    program: IntegerProgram, whole: bool, seconds: float, start: Stages | None = None
+    program: IntegerProgram, whole: bool, nodes: int = NODES, start: Stages | None = None
 ) -> tuple[Floats | None, bool]:
     """The best solution found, if any, and whether it is proven to be optimal."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 2)
-    solver.setOptionValue("time_limit", seconds)
+    solver.setOptionValue("mip_max_nodes", nodes)
     if not whole:  # a point inside the optimal face rounds as well as a corner and is found much sooner
         solver.setOptionValue("solver", "ipm")
         solver.setOptionValue("run_crossover", "off")
@@ -59,15 +62,18 @@ def _fits(graph: Graph, schedule: Stages, budget_bytes: int) -> bool:
     return bool((stage_peaks(graph, schedule) <= budget_bytes).all())
 
 
-def optimal(graph: Graph, budget_bytes: int, seconds: float = 60.0) -> tuple[Stages | None, bool]:
-    """The cheapest schedule within the budget, and whether it is proven to be; None if none is found in time."""
+def optimal(graph: Graph, budget_bytes: int, nodes: int = NODES) -> tuple[Stages | None, bool]:
+    """The cheapest schedule within the budget, and whether it is proven to be; None if none is found.
+
+    The search ends after so many nodes of its tree, so the answer does not depend on the machine or its load.
+    """
     everything = hold_everything(graph)
     if _fits(graph, everything, budget_bytes):
         return everything, True
     if _too_small(graph, budget_bytes):
         return None, True
     program = IntegerProgram(graph, budget_bytes)
-    solution, proven = _solved(program, True, seconds, _start(graph, budget_bytes))
+    solution, proven = _solved(program, True, nodes, _start(graph, budget_bytes))
     if solution is None:
         return None, proven
     found = least_runs(graph, program.hold_shares(solution) > 0.5)
@@ -84,7 +90,7 @@ def _start(graph: Graph, budget_bytes: int) -> Stages | None:
     return min((_filled(graph, budget_bytes, nothing, order) for order in orders), key=lambda each: each.seconds(graph))
 
 
-def rounded(graph: Graph, budget_bytes: int, seconds: float = 60.0, seed: int = 0) -> Stages | None:
+def rounded(graph: Graph, budget_bytes: int, seed: int = 0) -> Stages | None:
     """Checkmate's approximation: solve the linear program, round `hold`, and run as little as that needs.
 
     The result is the cheapest schedule within the budget over all rounding thresholds; None if there is none. Rounding
@@ -100,7 +106,7 @@ def rounded(graph: Graph, budget_bytes: int, seconds: float = 60.0, seed: int = 
     nothing = least_runs(graph, np.zeros_like(everything.hold))
     for share in _SHARES:
         program = IntegerProgram(graph, budget_bytes, share)
-        solution, _ = _solved(program, False, seconds)
+        solution, _ = _solved(program, False)
         if solution is None:
             continue
         shares = program.hold_shares(solution)

@@ -72,7 +72,12 @@ class Scheduler:
         self.writers = Writers(trace)
 
     def schedule(self, plan: Plan) -> Schedule:
-        """The schedule of a plan; ValueError if it is not a plan. Only `apply` finds ops that read absent tensors."""
+        """The schedule of a plan; ValueError if it is not a plan, or has an order: that takes the reordered trace.
+
+        Only `apply` finds ops that read absent tensors.
+        """
+        if plan.order:
+            raise ValueError("a plan with an order is scheduled by `apply` or `summary_of`, which reorder the trace")
         return self.schedule_gaps(GapTable.of(self.trace, plan.gaps))
 
     def schedule_gaps(self, gaps: GapTable) -> Schedule:

@@ -29,6 +29,7 @@ PLANNERS: Registry[Planner] = Registry(
         "vdnn": partial(_load, "vdnn"),
         "superneurons": partial(_load, "superneurons"),
         "swapadvisor": partial(_load, "swapadvisor"),
+        "swapadvisor-in-order": partial(_load, "swapadvisor", "plan_in_order"),
         "capuchin": partial(_load, "capuchin"),
         "checkmate": partial(_load, "checkmate"),
         "checkmate-rounded": partial(_load, "checkmate", "plan_rounded"),

@@ -2,8 +2,8 @@
 
 The trace becomes a graph of at most `NODES` nodes (`checkmate.coarse_graph`), which counts bytes more coarsely than
 `apply`. So `plan_rounded` lowers its target until the plan of the rounded linear program (`checkmate.solver`) is within
-the budget. `plan` then solves the integer program for the same target, and takes its answer if that is found in time,
-keeps the budget and is faster.
+the budget. `plan` then solves the integer program for the same target, and takes its answer if it keeps the budget and
+is faster.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from neaptide.planning.plan import Gap, Plan
 from neaptide.planning.search.within_budget import plan_within_budget
 
 NODES = 48
-SECONDS = 20.0  # for one integer program
 
 
 def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The optimal schedule of the coarse graph, or the best schedule found in time."""
+    """The optimal schedule of the coarse graph, or the best that the solver finds within its nodes."""
     search = _Search(trace, device)
     near = plan_within_budget("checkmate", search.scheduler, budget_bytes, search.rounded)
     if not near.gaps:
         return near
-    found, _ = optimal(search.coarse.graph, search.target_bytes, SECONDS)
+    found, _ = optimal(search.coarse.graph, search.target_bytes)
     plans = [near] if found is None else [near, Plan(planner="checkmate", gaps=search.gaps(found))]
     schedules = [(search.scheduler.schedule(each), each) for each in plans]
     return min(

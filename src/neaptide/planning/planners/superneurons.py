@@ -4,6 +4,10 @@ The results of convolutions go to the host, the least recently used first and no
 come back one convolution ahead. Other results that are not checkpoints are recomputed segment by segment: once and then
 kept (speed-centric), or for each backward op anew where keeping a segment would exceed the largest layer
 (memory-centric). The trace of an eager framework has the paper's liveness already.
+
+The paper's pool is a cache at run time: that is executor/run/tensor_cache.py. Its choice of a convolution algorithm
+whose workspace fits is absent: PyTorch's libraries choose the algorithm themselves, and no trace says how fast and how
+large the other algorithms would have been.
 """
 
 from __future__ import annotations
@@ -36,10 +40,16 @@ class Recomputation(Enum):
     COST_AWARE = "cost-aware"
 
 
-def plan(trace: Trace, budget_bytes: int, device: DeviceSpec) -> Plan:
-    """The faster of offloading alone and offloading with recomputation, each with as little offloading as possible."""
+OFFLOADED = frozenset({LayerKind.CONVOLUTION})
+
+
+def plan(trace: Trace, budget_bytes: int, device: DeviceSpec, offloaded: frozenset[LayerKind] = OFFLOADED) -> Plan:
+    """The faster of offloading alone and offloading with recomputation, each with as little offloading as possible.
+
+    The paper offloads the results of convolutions only; `offloaded` can name more kinds of checkpoints.
+    """
     scheduler = Scheduler(trace, device)
-    pool = Pool.of(trace)
+    pool = Pool.of(trace, offloaded)
     best: Schedule | None = None
     lowest = trace.peak_bytes
     for way in (Recomputation.NONE, Recomputation.COST_AWARE, Recomputation.MEMORY):
@@ -61,7 +71,7 @@ def _fewest(pool: Pool, scheduler: Scheduler, way: Recomputation, budget_bytes: 
     def offloading(count: int) -> Schedule:
         return schedule_with_waits(scheduler, pool.gaps(count, way), budget_bytes)
 
-    most = len(pool.convolutions)
+    most = len(pool.offloadable)
     if offloading(most).peak_bytes > budget_bytes:
         return offloading(most)
     return offloading(first_true(most, lambda count: offloading(count).peak_bytes <= budget_bytes))
@@ -83,16 +93,16 @@ class Pool:
     trace: Trace
     found: Candidates
     chains: RecomputeChains
-    convolutions: Integers  # rows of `found`, the least recently used first
+    offloadable: Integers  # rows of `found`, the least recently used first
     recomputed: Integers  # rows of `found`
     memory_centric: frozenset[int]  # the tensors of segments that are too large to keep
     backward_convolutions: Integers
 
     @classmethod
-    def of(cls, trace: Trace) -> Pool:
+    def of(cls, trace: Trace, offloaded: frozenset[LayerKind] = OFFLOADED) -> Pool:
         found, chains = candidates(trace), RecomputeChains(trace)
         kinds = kinds_of(trace, found.producer)
-        convolutions = [row for row, kind in enumerate(kinds) if kind is LayerKind.CONVOLUTION]
+        offloadable = [row for row, kind in enumerate(kinds) if kind in offloaded]
         others = [row for row, kind in enumerate(kinds) if kind not in CHECKPOINTS and found.recomputable[row]]
         ends = {int(found.tensor[row]): int(found.first_backward[row]) for row in others}
         together = chains.recomputable_together(ends)
@@ -103,15 +113,15 @@ class Pool:
             trace=trace,
             found=found,
             chains=chains,
-            convolutions=np.array(convolutions, dtype=np.int64),
+            offloadable=np.array(offloadable, dtype=np.int64),
             recomputed=recomputed,
             memory_centric=_too_large_to_keep(trace, found.tensor[recomputed]),
             backward_convolutions=np.flatnonzero(backward),
         )
 
     def gaps(self, offloaded: int, way: Recomputation) -> tuple[Gap, ...]:
-        """The gaps that offload the results of `offloaded` convolutions and recompute other results in some way."""
-        swaps = [self.found.gap(row, Return.SWAP) for row in self.convolutions[:offloaded].tolist()]
+        """The gaps that offload the first `offloaded` results and recompute others in some way."""
+        swaps = [self.found.gap(row, Return.SWAP) for row in self.offloadable[:offloaded].tolist()]
         if way is Recomputation.NONE:
             return tuple(self._one_convolution_ahead(gap) for gap in swaps)
         again = [self.found.gap(row, Return.RECOMPUTE) for row in self.recomputed.tolist()]

@@ -1,7 +1,7 @@
 """Rules that several policies share.
 
-`admission` and `ageing` decide which jobs are on the device, `residence` and `precedence` do so by rank, `lanes` by
-Salus's lanes. `stagger`, `slack` and `replicas` decide when an iteration starts, `plans` which plan a job follows;
-`copying` says what a move to host memory costs.
+`admission` and `turns` decide which jobs are on the device, `residence` and `precedence` do so by rank, `lanes` by
+Salus's lanes. `stagger` and `slack` decide when an iteration starts, `shares` what priorities are worth,
+`plans` which plan a job follows.
 Policies import these; the parts import `core` and each other.
 """

@@ -17,6 +17,11 @@ def has_work(job: JobView) -> bool:
     return job.kind is JobKind.TRAINING or bool(job.requests) or bool(job.serving)
 
 
+def expects_work(job: JobView) -> bool:
+    """Whether the job should be on the device: it has work, or requests have reached its program."""
+    return has_work(job) or bool(job.expected)
+
+
 def admissible(view: View, waiting: Iterable[JobView]) -> list[JobView]:
     """The waiting jobs to admit now, in their order. No job overtakes one that does not fit yet.
 

@@ -1,6 +1,7 @@
 """Lanes of ephemeral memory (Salus, MLSys'20, section 3.3.2), as pure arithmetic.
 
-The jobs of a lane take turns, so a lane is as large as its largest member. Lanes are safe while
+The jobs of a lane take turns, so a lane is as large as its largest member. The board keeps that many bytes for the
+iterations of the lane (core/rules/memory_grant.h). Lanes are safe while
 sum(P) + sum over lanes of max(E) <= capacity. The paper's lanes open, take in jobs and grow. These lanes also shrink (a
 lane is always as large as its present members need), merge, and split again.
 """
@@ -11,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from neaptide.core.control.actions import Action, SizeLane
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import has_work
+from neaptide.policies.parts.admission import expects_work
 
 
 def in_iteration(job: JobView) -> bool:
@@ -55,6 +57,27 @@ class Lanes:
 
     def lane_of(self) -> dict[str, int]:
         return {job.name: lane for lane, jobs in self.members.items() for job in jobs}
+
+    def resizing(self, present: Mapping[int, int]) -> list[Action]:
+        """The actions that give each lane its size, from the present ones: lanes shrink before others grow.
+
+        After a merge a lane may hold more than fits beside the others; until its iterations have ended it gets what
+        there is. Evicted jobs have their bytes when the engine has restored them.
+        """
+        here = {lane: tuple(job for job in jobs if not job.evicted) for lane, jobs in self.members.items()}
+        wanted = {lane: _size(jobs, self.settled) for lane, jobs in here.items() if jobs}
+        sizes = {lane: min(size, wanted.get(lane, 0)) for lane, size in present.items()}
+        at_rest = sum(job.profile.persistent_bytes for jobs in here.values() for job in jobs)
+        free = self.capacity_bytes - at_rest - sum(sizes.values())
+        shrunk = [lane for lane, size in sizes.items() if size < present[lane]]
+        grown = []
+        for lane, size in wanted.items():
+            more = min(size - sizes.get(lane, 0), free)
+            if more > 0:
+                sizes[lane] = sizes.get(lane, 0) + more
+                free -= more
+                grown.append(lane)
+        return [SizeLane(lane, sizes[lane]) for lane in (*shrunk, *(lane for lane in grown if lane not in shrunk))]
 
     # --- placing a new job (the paper's order: open a lane, join the best match, grow the smallest that can grow)
 
@@ -119,7 +142,7 @@ class Lanes:
             waiting = [job for job in jobs if not in_iteration(job) and job.kind is JobKind.TRAINING]
             for job in sorted(waiting, key=lambda job: job.profile.ephemeral_bytes):
                 rest = tuple(other for other in lanes.members[lane] if other is not job)
-                if not rest or not any(in_iteration(other) or has_work(other) for other in rest):
+                if not rest or not any(in_iteration(other) or expects_work(other) for other in rest):
                     continue
                 apart = Lanes(self.capacity_bytes, {**lanes.members, lane: rest, lanes._unused(): (job,)})
                 if apart.safe:

@@ -11,7 +11,8 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
 from neaptide.policies.parts.admission import has_work
-from neaptide.policies.parts.ageing import overdue
+from neaptide.policies.parts.shares import due, with_turns
+from neaptide.policies.parts.turns import overdue
 
 _BRING = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
 
@@ -49,10 +50,11 @@ class Precedence:
             if job not in leave:
                 inside.add(job.profile)
         for job in (*self.first, *self.kept):
-            bring = None if job.evicted else _BRING.get(job.state)
+            bring = _BRING.get(job.state)
             if bring and inside.fits_with(job.profile, self.view.budget_bytes):
                 inside.add(job.profile)
-                actions.append(bring(job.name))
+                if not job.evicted:  # the engine restores it, and its place is kept
+                    actions.append(bring(job.name))
         return actions
 
     def ready(self, jobs: Sequence[JobView]) -> list[JobView]:
@@ -62,12 +64,12 @@ class Precedence:
 
     @property
     def beside(self) -> list[JobView]:
-        """The other jobs that can start an iteration and leave the first ones their peaks."""
+        """The other jobs that can start an iteration and leave the first ones their peaks; longest waiting first."""
         left = self._left_bytes
         left -= sum(job.profile.persistent_bytes for job in self.after if job in self.kept or job.admitted)
         left -= sum(job.profile.ephemeral_bytes for job in self.after if job.state is JobState.RUNNING)
         starts: list[JobView] = []
-        for job in self.ready(self.kept):
+        for job in sorted(self.ready(self.kept), key=lambda job: (*due(job), job.since_ns)):
             if job.profile.ephemeral_bytes <= left:
                 left -= job.profile.ephemeral_bytes
                 starts.append(job)
@@ -75,14 +77,15 @@ class Precedence:
 
 
 def in_turn(view: View) -> list[JobView]:
-    """The jobs that fit the budget: larger priorities first, then in the order of arrival.
+    """The jobs that fit the budget: larger priorities first unless others are due a turn, then in the order of arrival.
 
-    A suspended job ranks by the time of its suspension instead of its arrival, until it is overdue.
+    A suspended job ranks by the time of its suspension instead of its arrival. A job that is overdue goes before those
+    of its priority.
     """
+    turns = with_turns(view.jobs)
 
     def turn(job: JobView) -> tuple[int, ...]:
-        if job.state is not JobState.SUSPENDED:
-            return (-job.priority, 1, job.arrived_ns)
-        return (-job.priority, 0 if overdue(job, view) else 1, job.since_ns)
+        since_ns = job.since_ns if job.state is JobState.SUSPENDED else job.arrived_ns
+        return (job.name not in turns, -job.priority, not overdue(job, view, equals=True), since_ns)
 
     return sorted([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes], key=turn)

@@ -11,8 +11,10 @@ from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspen
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
-from neaptide.policies.parts.copying import worth_a_copy_ns
+from neaptide.core.rules.turns import worth_a_copy_ns
 from neaptide.policies.parts.plans import best_plan
+from neaptide.policies.parts.shares import leaves_for
+from neaptide.policies.parts.turns import endless, turn_is_over
 
 # A job leaves the device for an equally urgent one only if its remaining time is this many times the other's.
 FAR_LONGER = 1.5
@@ -25,17 +27,23 @@ def remaining_ns(job: JobView) -> int:
     if job.requests:
         return -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
     if job.iterations_left is None:
-        return job.service_ns + job.profile.solo_ns
+        return job.share_ns + job.profile.solo_ns
     return max(job.iterations_left * job.profile.solo_ns - job.position_ns, 0)
 
 
-def yields_to(job: JobView, newcomer: JobView) -> bool:
-    """Whether the job leaves the device for a newcomer that ranks before it: if it is less urgent or far longer."""
-    if job.deadline_ns is not None or job.priority > newcomer.priority:
-        return False
-    if newcomer.deadline_ns is not None or job.priority < newcomer.priority:
-        return True
-    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(newcomer), worth_a_copy_ns(job))
+def yields_to(job: JobView, newcomer: JobView, now_ns: int) -> bool:
+    """Whether the job leaves the device for a newcomer that ranks before it.
+
+    It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn.
+    """
+    if job.deadline_ns is not None or newcomer.deadline_ns is not None:
+        return job.deadline_ns is None
+    if job.priority != newcomer.priority:
+        return leaves_for(job, newcomer)
+    if endless(job) or endless(newcomer):
+        return turn_is_over(job, newcomer, now_ns)
+    worth_ns = worth_a_copy_ns(job.profile.persistent_bytes)
+    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(newcomer), worth_ns)
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class Residence:
 
     ranked: Sequence[JobView]
     budget_bytes: int
+    now_ns: int
     in_flight: int
     aged: Callable[[JobView], bool]
 
@@ -102,7 +111,7 @@ class Residence:
         for other in reversed(self.ranked):
             if other is job:
                 break
-            if other.admitted and other.name in left and yields_to(other, job):
+            if other.admitted and other.name in left and yields_to(other, job, self.now_ns):
                 leave.append(left.pop(other.name))
                 if self._plan(job, left) is not None:
                     return leave

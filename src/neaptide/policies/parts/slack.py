@@ -42,8 +42,8 @@ class Slack:
         """
         need_ns = job.profile.solo_ns - job.position_ns if job.state is JobState.RUNNING else 0
         at_ns = job.serving[0] + self._allowed_ns(job) - need_ns if job.serving else NEVER
-        if job.requests:
-            at_ns = min(at_ns, job.requests[0] + self._allowed_ns(job) - need_ns - job.profile.solo_ns)
+        if job.arrivals:
+            at_ns = min(at_ns, job.arrivals[0] + self._allowed_ns(job) - need_ns - job.profile.solo_ns)
         return at_ns
 
     def _allowed_ns(self, job: JobView) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from neaptide.core.control.actions import Action, CapInFlight
 from neaptide.core.control.view import JobView
 from neaptide.core.traces.curve import MemoryCurve, total, total_remaining
@@ -35,12 +37,10 @@ class Stagger:
         running: Sequence[JobView],
         free_bytes: int,
         may_run_beside: Callable[[JobView, Sequence[JobView]], bool] | None = None,
-        not_early: Callable[[JobView, Sequence[JobView]], bool] | None = None,
     ) -> tuple[list[JobView], int | None]:
         """The jobs to start now, and the delay after which to decide again on the first job that must wait.
 
-        `may_run_beside` says whether a job may start beside the running ones at all, `not_early` whether it must wait
-        for its whole delay.
+        `may_run_beside` says whether a job may start beside the running ones at all.
         """
         starts: list[JobView] = []
         if not waiting:
@@ -54,7 +54,7 @@ class Stagger:
             if may_run_beside is not None and not may_run_beside(job, beside.jobs):
                 continue
             tries -= 1
-            own = capped_curve(job.profile, self.in_flight)
+            own = beside.on_their_clock(job)
             if kept is not None:
                 fits = fits_now(own, beside.curve, free_bytes)
                 fits = fits and fits_now(own, summed(beside.curve, kept), free_bytes)
@@ -65,11 +65,10 @@ class Stagger:
                 late_ns = own.earliest_fit(beside.curve, free_bytes)
                 if late_ns is None:
                     continue  # it does not fit even alone
-                in_time = not_early is not None and not_early(job, beside.jobs)
-                wait_ns = late_ns if in_time else late_ns - int(self.early * job.profile.solo_ns)
+                wait_ns = late_ns - int(self.early * job.profile.solo_ns)
                 fits = wait_ns <= 0
                 if not fits:
-                    # Running iterations may slow down, so delays shrink slowly: enforce a minimum wait.
+                    # A running iteration may stand still just before it has come far enough: do not look all the time.
                     delay_ns = max(wait_ns, job.profile.solo_ns // 100, self.shortest_wait_ns)
                     kept, tries = own.shift(late_ns), self.behind
             if fits:
@@ -88,8 +87,9 @@ class RunningCurves:
         self._highest_bytes = sum(
             capped_curve(job.profile, in_flight).remaining_peak(job.position_ns) for job in running
         )
-        self._curve: MemoryCurve | None = None
-        self._summed_up = 0  # jobs that are in the curve
+        self._sum: MemoryCurve | None = None
+        self._kept: MemoryCurve | None = None
+        self._summed_up = 0  # jobs that are in the sum
 
     def leaves(self, peak_bytes: int, free_bytes: int) -> bool:
         """Whether an iteration with this peak fits whenever it starts. False does not mean that it never fits."""
@@ -97,12 +97,31 @@ class RunningCurves:
 
     @property
     def curve(self) -> MemoryCurve | None:
-        """The sum of the curves' remaining parts, from now on; None if nothing remains."""
+        """What is kept for these iterations from now on: the highest that their curves together still reach.
+
+        The sum of the curves is what they hold. But what they will hold later is kept for them even now, because they
+        are older than the next iteration (core/rules/memory_grant.h): it could not use the room before their peak.
+        None if nothing remains.
+        """
         if self._summed_up < len(self.jobs):
             more = remaining_curve(self.jobs[self._summed_up :], self._in_flight)
-            self._curve = self._curve if more is None else summed(self._curve, more)
+            self._sum = self._sum if more is None else summed(self._sum, more)
+            self._kept = None if self._sum is None else highest_to_come(self._sum)
             self._summed_up = len(self.jobs)
-        return self._curve
+        return self._kept
+
+    def on_their_clock(self, job: JobView) -> MemoryCurve:
+        """A job's curve on the clock of these iterations: beside them, it rises faster if it is slowed down less.
+
+        How much jobs slow each other down is known from their last iterations beside each other.
+        """
+        own = capped_curve(job.profile, self._in_flight)
+        pairs = [(job.beside.get(other.name), other.beside.get(job.name)) for other in self.jobs]
+        known = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
+        if not known:
+            return own
+        mine, theirs = (sum(each) for each in zip(*known, strict=True))
+        return own if mine == theirs else own.stretched_to(max(round(own.duration_ns * mine / theirs), 1))
 
     def start(self, job: JobView) -> None:
         self.jobs = [*self.jobs, job]
@@ -125,6 +144,11 @@ def remaining_curve(running: Sequence[JobView], in_flight: int) -> MemoryCurve |
     """The sum of the remaining parts of the running iterations' curves, from now on; None if nothing remains."""
     curves = [capped_curve(job.profile, in_flight) for job in running]
     return total_remaining(curves, [job.position_ns for job in running])
+
+
+def highest_to_come(curve: MemoryCurve) -> MemoryCurve:
+    """At each moment the highest level from then on."""
+    return MemoryCurve(curve.edges_ns, np.maximum.accumulate(curve.bytes[::-1])[::-1])
 
 
 def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Action]:

@@ -69,7 +69,7 @@ def draw_shared_memory(runs: Sequence[SimulatedRun], title: str) -> Figure:
 
 
 def _numbers(row: Row) -> str:
-    speedup = "" if row.speedup == 1 else f"{row.speedup:.2f}x temporal, "
+    speedup = "" if row.speedup in (None, 1) else f"{row.speedup:.2f}x temporal, "
     over = f", {format_bytes(row.over_budget_bytes)} over" if row.over_budget_bytes else ""
     return f"{speedup}peak {format_bytes(row.peak_bytes)}{over}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,6 +50,24 @@ def close_up(runs: Sequence[Sequence[JobRecord]]) -> Window | None:
     return Window(start_ns, start_ns + length_ns)
 
 
+def whole_iterations(iterations: Mapping[str, Sequence[tuple[int, int]]], count: int = 4) -> Window | None:
+    """A window of `count` whole iterations of the slowest job, in the middle of the time when all jobs iterate.
+
+    `iterations` has the start and end of each job's iterations, in nanoseconds. If the jobs never iterate at the same
+    time, the whole time of the slowest job counts. None if there are no iterations.
+    """
+    known = {job: sorted(each) for job, each in iterations.items() if each}
+    if not known:
+        return None
+    slowest = max(known.values(), key=lambda each: sorted(end - start for start, end in each)[len(each) // 2])
+    first_ns = max(each[0][0] for each in known.values())
+    last_ns = min(each[-1][1] for each in known.values())
+    shared = [(start, end) for start, end in slowest if first_ns <= start and end <= last_ns] or slowest
+    begin = max((len(shared) - count) // 2, 0)
+    chosen = shared[begin : begin + count]
+    return Window(chosen[0][0], chosen[-1][1])
+
+
 def sample(total: MemorySeries, window: Window, steps: int) -> tuple[Integers, Integers]:
     """The edges of equal steps, and for each step the time at which most is held, so that no peak is lost."""
     length_ns = window.end_ns - window.start_ns
@@ -77,4 +95,4 @@ def budget_over_time(initial_bytes: int, entries: Sequence[Entry]) -> MemorySeri
     """The budget from the start of the run on, with its changes."""
     changes = [entry for entry in entries if isinstance(entry, BudgetChanged)]
     times = np.array([0, *(entry.at_ns for entry in changes)], dtype=np.int64)
-    return MemorySeries(times, np.array([initial_bytes, *(entry.budget_bytes for entry in changes)], dtype=np.int64))
+    return MemorySeries(times, np.array([initial_bytes, *(entry.whole_bytes for entry in changes)], dtype=np.int64))

@@ -49,7 +49,7 @@ def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
                 change(job, JobState.SUSPENDED, entry.at_ns)
             case ev.JobResumed(job=job):
                 change(job, before.get(job, JobState.READY), entry.at_ns)
-            case ev.JobEnded(job=job) | ev.JobFailed(job=job):
+            case ev.JobEnded(job=job) | ev.JobFailed(job=job) | ev.JobLeft(job=job):
                 change(job, None, entry.at_ns)
     for job in list(now):
         change(job, None, end_ns)

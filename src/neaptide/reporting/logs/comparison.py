@@ -9,24 +9,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from neaptide.core.control.job import is_interruption
 from neaptide.core.units import format_bytes, format_seconds
-from neaptide.reporting.formats import format_share, format_times
+from neaptide.reporting.formats import format_duration, format_share, format_times
 from neaptide.reporting.logs.metrics import Metrics
 from neaptide.simulation import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The results of one policy. `against` is the throughput of temporal sharing on the same jobs."""
+    """The results of one policy. `against` is the throughput with which it is compared: that of `against_what`.
+
+    If the wall time of a run of the same jobs one after the other is known, wall times are compared instead.
+    """
 
     policy: str
     metrics: Metrics
     against: float
     peak_bytes: int
     over_budget_bytes: int
+    against_what: str = "temporal"
+    wall_seconds: float | None = None  # of a live run in which all jobs ended well, start-up and measuring included
+    against_seconds: float | None = None  # the wall time of the same jobs one after the other
 
     @property
-    def speedup(self) -> float:
+    def speedup(self) -> float | None:
+        """How many times as much work was done in the same time; None if this run did not do all of it."""
+        if self.against_seconds is not None:
+            return self.against_seconds / self.wall_seconds if self.wall_seconds else None
         return self.metrics.throughput / self.against if self.against else 0.0
 
 
@@ -68,6 +78,7 @@ def _count(value: float) -> str:
 
 
 COLUMNS = (
+    Column("wall\ntime", "wall_seconds", lambda row: row.wall_seconds, format_duration, "low"),
     Column("through-\nput", "throughput", lambda row: row.speedup, format_times, "high", always=True),
     Column("\nmakespan", "makespan_ns", lambda row: row.metrics.makespan_ns, _seconds_of, "low"),
     Column("JCT\nmean", "completion_ns", lambda row: row.metrics.completion_ns, _seconds_of, "low"),
@@ -97,12 +108,16 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         done, possible = row.metrics.finished
         failed = [each for each in row.metrics.jobs if each.failure]
-        lines += [f"{row.policy}: job {each.job.name} failed: {each.failure}" for each in failed]
+        lines += [f"{row.policy}: job {each.job.name} {_failure(each.failure)}" for each in failed]
         left = [each.job.name for each in row.metrics.finite if not (each.done or each.failure)]
         if left:
             named = ", ".join(left[:4]) + (", ..." if len(left) > 4 else "")
             lines.append(f"{row.policy}: {done} of {possible} jobs ended; these did not: {named}")
     return lines
+
+
+def _failure(reason: str) -> str:
+    return "was interrupted" if is_interruption(reason) else f"failed: {reason}"
 
 
 def comparison_values(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
-from neaptide.core.units import format_bytes
+from neaptide.core.control.job import is_interruption
+from neaptide.core.units import format_bytes, format_seconds
 
 
 def notable_entries(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
@@ -27,6 +28,8 @@ def _event(event: ev.Event) -> str:
             return f"{job} waits for memory inside an iteration"
         case ev.JobGrew(job=job, peak_bytes=peak_bytes):
             return f"{job} needs more memory than before: {format_bytes(peak_bytes)}"
+        case ev.JobMeasured(job=job, solo_ns=solo_ns):
+            return f"{job} was measured again: {format_seconds(solo_ns / 1e9)} an iteration alone"
         case ev.JobEvicted(job=job, unresponsive=True):
             return f"{job} does not respond; other jobs do not wait for it"
         case ev.JobEvicted(job=job):
@@ -38,7 +41,13 @@ def _event(event: ev.Event) -> str:
         case ev.JobEnded(job=job):
             return f"{job} ended"
         case ev.JobFailed(job=job, reason=reason):
-            return f"{job} failed: {reason}"
+            failed = f"{job} failed: {reason}" if reason else f"{job} failed"
+            return f"{job} was interrupted" if is_interruption(reason) else failed
+        case ev.JobLeft(job=job):
+            return f"{job} goes on without the daemon, and may join again"
+        case ev.BudgetChanged() as changed if changed.budget_bytes != changed.whole_bytes:
+            left, whole = format_bytes(changed.budget_bytes), format_bytes(changed.whole_bytes)
+            return f"of the {whole}, jobs that are new or do not respond leave {left} to the others"
         case ev.BudgetChanged(budget_bytes=budget_bytes):
             return f"the budget is {format_bytes(budget_bytes)}"
     return ""
@@ -51,6 +60,8 @@ def _action(action: act.Action) -> str:
             return f"{job} admitted{where}" + (f", up to {format_bytes(ceiling_bytes)}" if ceiling_bytes else "")
         case act.MoveLane(job=job, lane=lane):
             return f"{job} moved to lane {lane}"
+        case act.SizeLane(lane=lane, bytes=size_bytes):
+            return f"lane {lane} has {format_bytes(size_bytes)}" if size_bytes else f"lane {lane} is closed"
         case act.SetPlan(job=job, plan=plan):
             return f"{job} follows plan {plan}"
         case act.Suspend(job=job):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from neaptide.core.control import actions as act
@@ -28,6 +29,10 @@ class JobRecord:
     requests: int = 0
     latencies_ns: list[int] = field(default_factory=list)
     waiting_ns: list[int] = field(default_factory=list)  # arrival times of requests that were not answered
+    in_time: int = 0  # requests answered within the deadline
+    tracked_ns: set[int] = field(default_factory=set)  # arrival times of requests whose answers the log has
+    waited_ns: int = 0  # how long it could not run because of other jobs; 0 in virtual time
+    stalled_ns: int = 0  # of these, how long it waited for memory inside iterations
     stalls: int = 0
     evictions: int = 0
 
@@ -84,10 +89,12 @@ class JobRecord:
         late = sum(self.until_ns - arrival > self.job.deadline_ns for arrival in self.waiting_ns)
         return len(self.latencies_ns) + late
 
-    @property
-    def in_time(self) -> int:
-        deadline_ns = self.job.deadline_ns
-        return 0 if deadline_ns is None else sum(latency <= deadline_ns for latency in self.latencies_ns)
+    def answer(self, at_ns: int, arrived_ns: int, took_ns: int) -> None:
+        """A request was answered."""
+        with suppress(ValueError):  # lines of the log were lost
+            self.waiting_ns.remove(arrived_ns)
+        self.latencies_ns.append(took_ns)
+        self.in_time += self.job.deadline_ns is not None and at_ns - arrived_ns <= self.job.deadline_ns
 
 
 def read_log(entries: Iterable[Entry], jobs: Iterable[JobFacts], end_ns: int) -> dict[str, JobRecord]:
@@ -108,20 +115,27 @@ def read_log(entries: Iterable[Entry], jobs: Iterable[JobFacts], end_ns: int) ->
 def _note(record: JobRecord, event: ev.Event) -> None:
     match event:
         case ev.JobArrived():
-            record.arrived_ns = event.at_ns
+            if record.arrived_ns is None or record.ended_ns is not None:  # else it left, and has joined again
+                record.arrived_ns, record.ended_ns, record.failure = event.at_ns, None, ""
         case ev.RequestArrived():
-            record.requests += 1
-            record.waiting_ns.append(event.at_ns)
+            arrived_ns = event.at_ns if event.arrived_ns is None else event.arrived_ns
+            record.requests += event.count
+            record.waiting_ns.extend([arrived_ns] * event.count)
+            if event.tracked:
+                record.tracked_ns.add(arrived_ns)
+        case ev.RequestAnswered():
+            record.answer(event.at_ns, event.arrived_ns, event.took_ns)
         case ev.IterationEnded():
             record.iterations += event.iterations
             record.device_ns += work_ns(record.job.solo_ns, event.iterations, event.work)
-            for arrival_ns in event.arrivals_ns:
-                record.waiting_ns.remove(arrival_ns)
-                record.latencies_ns.append(event.at_ns - arrival_ns)
+            for arrived_ns in event.arrivals_ns:
+                if arrived_ns not in record.tracked_ns:
+                    record.answer(event.at_ns, arrived_ns, event.at_ns - arrived_ns)
         case ev.JobEnded():
-            record.ended_ns = event.at_ns
+            record.ended_ns, record.waited_ns, record.stalled_ns = event.at_ns, event.waited_ns, event.stalled_ns
         case ev.JobFailed():
-            record.ended_ns, record.failure = event.at_ns, event.reason
+            record.ended_ns, record.waited_ns, record.stalled_ns = event.at_ns, event.waited_ns, event.stalled_ns
+            record.failure = event.reason
         case ev.JobStalled():
             record.stalls += 1
         case ev.JobEvicted(unresponsive=False):

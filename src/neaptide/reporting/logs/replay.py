@@ -11,17 +11,18 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Controller, Decided, Handled, Note, Refused
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job
-from neaptide.core.control.log_format import Header, Joined, decode_line
+from neaptide.core.control.log_format import Header, Joined, Line, Lost
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace_format import decode
+from neaptide.reporting.logs.log_file import decoded
 
 Answer = Decided | Refused
 
 
 @dataclass(slots=True)
 class _Moment:
-    """One event, the jobs that joined before it, and the policy's answers as they were logged."""
+    """One event, the jobs that were measured before it, and the policy's answers as they were logged."""
 
     handled: Handled
     joined: list[Joined]
@@ -71,7 +72,7 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
 
     The log must begin where its daemon began, and the folder `traces` must have each job's trace.
     """
-    header, lines = _header(log), iter(log.read_bytes().splitlines()[1:])
+    header, lines = _header(log), _lines(log)
     engine = _ReplayEngine()
     answers: list[Answer] = []
 
@@ -81,9 +82,17 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
 
     controller = Controller((), header.budget_bytes, policy, engine, note)
     differences = []
+    known: set[str] = set()
     for moment in _moments(lines):
+        known.update(joined.facts.name for joined in moment.joined)
+        if (job := getattr(moment.handled.event, "job", None)) is not None and job not in known:
+            raise ValueError(f"{log}: an event of job {job}, which has not joined; the log is damaged")
         for joined in moment.joined:
-            controller.ledger.add(_job(joined, traces), LeaseOverhead(*joined.lease_overhead))
+            measured = _job(joined, traces), LeaseOverhead(*joined.lease_overhead)
+            if isinstance(moment.handled.event, ev.JobArrived):
+                controller.ledger.add(*measured)
+            else:
+                controller.ledger.renew(*measured)
         engine.seen = moment.handled.seen
         answers.clear()
         controller.handle(moment.handled.event)
@@ -94,26 +103,35 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
 
 def _header(log: Path) -> Header:
     with log.open("rb") as file:
-        header = decode_line(file.readline())
+        header = decoded(file.readline(), 1, str(log))
     if not isinstance(header, Header):
         raise ValueError(f"{log}: the first line is not a header")
     return header
 
 
-def _moments(lines: Iterator[bytes]) -> Iterator[_Moment]:
+def _lines(log: Path) -> Iterator[Line]:
+    """The lines after the header, without a last one that has no end."""
+    for number, line in enumerate(log.read_bytes().splitlines(keepends=True), 1):
+        if number > 1 and line.endswith(b"\n"):
+            yield decoded(line, number, str(log))
+
+
+def _moments(lines: Iterator[Line]) -> Iterator[_Moment]:
     moment: _Moment | None = None
     joined: dict[str, Joined] = {}
     for line in lines:
-        match decode_line(line):
+        match line:
             case Joined() as job:
                 joined[job.facts.name] = job
             case Handled() as handled:
                 if moment is not None:
                     yield moment
-                arrived = handled.event.job if isinstance(handled.event, ev.JobArrived) else None
-                moment = _Moment(handled, [joined.pop(arrived)] if arrived in joined else [])
+                known = handled.event.job if isinstance(handled.event, ev.JobArrived | ev.JobMeasured) else None
+                moment = _Moment(handled, [joined.pop(known)] if known in joined else [])
             case Decided() | Refused() as answer if moment is not None:
                 moment.answers.append(answer)
+            case Lost(lines=count):
+                raise ValueError(f"{count} lines of the log could not be written, so the run cannot be replayed")
     if moment is not None:
         yield moment
 

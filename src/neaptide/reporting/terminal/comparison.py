@@ -13,8 +13,8 @@ from neaptide.reporting.logs.comparison import Column, Row, remarks, shown_colum
 from neaptide.reporting.terminal.tables import plain_table
 
 
-def print_comparison(rows: Sequence[Row], console: Console) -> None:
-    """Print the comparison, and below it the jobs that failed or did not end."""
+def print_comparison(rows: Sequence[Row], console: Console, notes: Sequence[str] | None = None) -> None:
+    """Print the comparison, and below it the notes: if there are none, the jobs that failed or did not end."""
     columns = shown_columns(rows)
     parts = [columns]
     while any(_width(rows, part, console) > console.width for part in parts) and len(parts) < len(columns):
@@ -24,8 +24,9 @@ def print_comparison(rows: Sequence[Row], console: Console) -> None:
         if index:
             console.print()
         console.print(comparison_table(rows, part))
-    console.print(Text("Throughput is against temporal. docs/metrics.md defines every column.", "dim"))
-    for line in remarks(rows):
+    against = rows[0].against_what if rows else "temporal"
+    console.print(Text(f"Throughput is against {against}. docs/metrics.md defines every column.", "dim"))
+    for line in remarks(rows) if notes is None else notes:
         console.print(Text(line, "yellow"))
 
 

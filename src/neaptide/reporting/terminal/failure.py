@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import runpy
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
 
 import neaptide
+from neaptide.core.text import print_to_stderr
 
 _OURS = str(Path(neaptide.__file__).parent)
 _HIDDEN = (_OURS, runpy.__file__, "<frozen runpy>", "<frozen importlib")
@@ -19,13 +19,13 @@ def print_failure(error: BaseException, path: Path) -> None:
     """Print what the program at `path` raised, as Python itself would print it."""
     if isinstance(error, SystemExit):
         if error.code is not None and not isinstance(error.code, int):
-            print(error.code, file=sys.stderr)
+            print_to_stderr(str(error.code))
         return
     report = TracebackException.from_exception(error)
     _hide_frames(report)
     first = next((i for i, frame in enumerate(report.stack) if Path(frame.filename) == path), 0)
     report.stack = StackSummary.from_list(list(report.stack)[first:])
-    print("".join(report.format()), end="", file=sys.stderr)
+    print_to_stderr("".join(report.format()).removesuffix("\n"))
 
 
 @contextmanager

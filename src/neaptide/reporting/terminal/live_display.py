@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from neaptide.core.text import printable
 from neaptide.live.protocol.messages import Status
 from neaptide.live.runs.supervisor import JobResult
-from neaptide.reporting.formats import format_duration, printable
+from neaptide.reporting.formats import format_duration
 from neaptide.reporting.terminal.live_lines import LiveLines
 from neaptide.reporting.terminal.live_table import LiveTable
 
@@ -65,4 +66,4 @@ class LiveDisplay:
             return
         self._console.print(Text(f"{result.name} failed {after}: {result.how}; {result.output} ends with", "bold red"))
         for line in result.last_lines:
-            self._console.print(Text("  " + printable(line, also="\t")), soft_wrap=True)
+            self._console.print(Text("  " + printable(line)), soft_wrap=True)

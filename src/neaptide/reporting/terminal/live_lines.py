@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from neaptide.core.control.job import DisplayState
+from neaptide.core.text import printable
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.formats import format_duration, format_rate
 
 _EVERY_SECONDS = 10.0
+_NOTABLE_CHANGE = 0.1  # of what a job needs, or of its time alone; a smaller one gets no line
 _NOTABLE = (DisplayState.QUEUED, DisplayState.STOPPED)
 # A job may leave the device at every iteration, so only the first time gets a line.
 _OFF = (DisplayState.SUSPENDED, DisplayState.EVICTED)
@@ -21,20 +23,25 @@ class LiveLines:
     def __init__(self, every_seconds: float = _EVERY_SECONDS) -> None:
         self._every_seconds = every_seconds
         self._next_seconds: float | None = None
-        self._said: dict[str, str] = {}
-        self._were_off: set[str] = set()
+        self._said: dict[tuple[str, int], str] = {}  # by name and process: another job may take an ended one's name
+        self._measured: dict[tuple[str, int], JobStatus] = {}  # the last with figures that got a line
+        self._were_off: set[tuple[str, int]] = set()
 
     def lines(self, status: Status) -> Iterator[str]:
         """The lines that this status adds."""
         for job in status.jobs:
-            milestone = _milestone(job, self._said.get(job.name, ""))
-            if milestone and milestone != self._said.get(job.name):
-                self._said[job.name] = milestone
+            which = (job.name, job.pid)
+            if not _is_near(job, self._measured.get(which)):
+                self._measured[which] = job
+            milestone = _milestone(job, self._measured[which], self._said.get(which, ""))
+            if milestone and milestone != self._said.get(which):
+                self._said[which] = milestone
                 yield _stamped(status, f"{job.name}: {milestone}")
-            if job.state in _OFF and job.name not in self._were_off:
-                self._were_off.add(job.name)
+            if job.state in _OFF and which not in self._were_off:
+                self._were_off.add(which)
                 yield _stamped(status, f"{job.name}: {job.state} for the first time")
-        there = [job for job in status.jobs if not job.state.ended and job.solo_seconds]
+        there = [job for job in status.jobs if job.solo_seconds or job.state is DisplayState.RUNNING]
+        there = [job for job in there if not job.state.ended]
         if self._next_seconds is None:
             self._next_seconds = status.uptime_seconds + self._every_seconds
         elif there and status.uptime_seconds >= self._next_seconds:
@@ -42,28 +49,45 @@ class LiveLines:
             yield _stamped(status, _all(status, there))
 
 
-def _milestone(job: JobStatus, said: str) -> str:
+def _is_near(job: JobStatus, before: JobStatus | None) -> bool:
+    """Whether the figures of its iteration are nearly those of the last line, so that they need no new one."""
+    if before is None or (job.state is DisplayState.QUEUED) != (before.state is DisplayState.QUEUED):
+        return False
+    return all(
+        abs(now - then) < _NOTABLE_CHANGE * then
+        for now, then in ((job.needs_bytes, before.needs_bytes), (job.solo_seconds, before.solo_seconds))
+    )
+
+
+def _milestone(job: JobStatus, measured: JobStatus, said: str) -> str:
     """What the job has reached. Starting or ending an iteration is not a milestone."""
+    if job.state is DisplayState.NOT_SHARED:
+        return f"not shared: {job.reason}"
     if job.state is DisplayState.FAILED:
         return f"failed: {job.reason}" if job.reason else "failed"
+    if job.state is DisplayState.INTERRUPTED:
+        return job.state
     if job.state is DisplayState.DONE:
         return f"done, {job.iterations_done:,} iterations, peak {format_bytes(job.peak_bytes)}"
     if not job.solo_seconds:
         return "is being measured" if job.state is DisplayState.MEASURING else job.state
-    known = f"needs {format_bytes(job.needs_bytes)}, {format_seconds(job.solo_seconds)} an iteration alone"
+    known = f"needs {format_bytes(measured.needs_bytes)}, {format_seconds(measured.solo_seconds)} an iteration alone"
     if job.state in _NOTABLE:
         return f"{job.state}; {known}" if job.state is DisplayState.QUEUED else job.state
     return known if said != "runs again" and not said.startswith(_NOTABLE) else "runs again"
 
 
 def _all(status: Status, there: Sequence[JobStatus]) -> str:
-    jobs = ", ".join(
-        f"{job.name} {job.iterations_done:,}{f'/{job.iterations:,}' if job.iterations else ''}"
-        f" ({format_rate(job.iterations_per_second)}/s)"
-        for job in there
-    )
+    jobs = ", ".join(map(_progress, there))
     return f"{format_bytes(status.used_bytes)} of {format_bytes(status.budget_bytes)}; {jobs}"
 
 
+def _progress(job: JobStatus) -> str:
+    if not job.solo_seconds:  # nothing is known of its iterations: it runs without a daemon
+        return f"{job.name} runs"
+    of_all = f"/{job.iterations:,}" if job.iterations else ""
+    return f"{job.name} {job.iterations_done:,}{of_all} ({format_rate(job.iterations_per_second)}/s)"
+
+
 def _stamped(status: Status, text: str) -> str:
-    return f"[{format_duration(status.uptime_seconds):>8}] {text}"
+    return f"[{format_duration(status.uptime_seconds):>8}] {printable(text)}"

@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from neaptide.core.control.job import DisplayState
+from neaptide.core.text import printable
 from neaptide.core.units import format_bytes
 from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.reporting.figures.colours import colour_of
-from neaptide.reporting.formats import format_duration, format_rate, printable
+from neaptide.reporting.formats import format_duration, format_rate
 from neaptide.reporting.terminal.tables import plain_table
 
 _STYLES = {
@@ -22,10 +23,12 @@ _STYLES = {
     DisplayState.SUSPENDED: "yellow",
     DisplayState.EVICTED: "yellow",
     DisplayState.STOPPED: "yellow",
+    DisplayState.NOT_SHARED: "bold red",
     DisplayState.MEASURING: "cyan",
-    DisplayState.TO_BE_MEASURED: "cyan",
+    DisplayState.UNMEASURED: "cyan",
     DisplayState.STARTING: "cyan",
     DisplayState.DONE: "dim",
+    DisplayState.INTERRUPTED: "yellow",
     DisplayState.FAILED: "bold red",
 }
 _NARROW = 96  # below this width the bars of progress are left out
@@ -33,7 +36,7 @@ _BAR = 14
 
 
 class LiveTable:
-    """The daemon's status as a rich renderable. A job's colour follows from its position in the status."""
+    """The daemon's status as a rich renderable."""
 
     def __init__(self, status: Status, starting: Sequence[str] = ()) -> None:
         self.status = status
@@ -68,7 +71,9 @@ def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
     most = f", at most {format_bytes(status.high_water_bytes)}"
     cells = max(10, min(60, width - len(words) - len(most) - 2))
     bar, filled, held_bytes = Text("["), 0, 0
-    for index, job in enumerate(status.jobs):
+    colours = _colours(status.jobs)
+    for job in status.jobs:
+        index = colours[job.name]
         held_bytes += 0 if job.state.ended else job.held_bytes
         until = min(cells, round(cells * held_bytes / max(status.budget_bytes, 1)))
         bar.append(("#=+*%@"[index % 6] if ascii_only else "█") * (until - filled), colour_of(index))
@@ -90,11 +95,18 @@ def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, a
     table.add_column("peak", justify="right", no_wrap=True, min_width=8)
     table.add_column("waiting", justify="right", no_wrap=True)
     table.add_column("progress", no_wrap=True)
-    for index, job in enumerate(jobs):
-        table.add_row(Text(printable(job.name), colour_of(index)), *_cells(job, 0 if narrow else _BAR, ascii_only))
+    colours = _colours(jobs)
+    for job in sorted(jobs, key=lambda job: job.state.ended):
+        title = Text(printable(job.name), colour_of(colours[job.name]))
+        table.add_row(title, *_cells(job, 0 if narrow else _BAR, ascii_only))
     for name in starting:
         table.add_row(Text(printable(name), "dim"), Text("starting", _STYLES[DisplayState.STARTING]))
     return table
+
+
+def _colours(jobs: Iterable[JobStatus]) -> dict[str, int]:
+    """A colour's number for each name, which stays when a job ends."""
+    return {name: number for number, name in enumerate(sorted({job.name for job in jobs}))}
 
 
 def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
@@ -106,7 +118,7 @@ def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
         Text("-" if alone is None else f"{alone:.0%}"),
         Text(format_bytes(job.held_bytes) if job.held_bytes and not ended else "-"),
         Text(format_bytes(job.peak_bytes) if job.peak_bytes else "-"),
-        Text(format_duration(job.waiting_seconds) if job.solo_seconds else "-"),
+        Text(format_duration(job.waiting_seconds)),
         _progress(job, bar, ascii_only),
     ]
 

@@ -40,20 +40,31 @@ def print_attempts(
     out.print(
         Text(
             f"Unplanned: {format_bytes(trace.peak_bytes)}, of which {format_bytes(trace.persistent_bytes)} outlive"
-            f" an iteration, in {format_seconds(trace.seconds)}. No plan can go below {format_bytes(bound_bytes)}."
+            f" an iteration, in {format_seconds(trace.seconds)}. In this order of ops no plan can go below"
+            f" {format_bytes(bound_bytes)}."
         )
     )
     out.print()
     made = sorted((each for each in attempts if each.summary), key=lambda each: each.summary.seconds)  # type: ignore[union-attr]
     if made:
         out.print(_table(made))
-    for each in attempts:
-        if each.summary is None:
-            out.print(
-                Text(f"{each.planner} cannot meet the budget: it reaches {format_bytes(each.lowest_bytes)}", "yellow")
-            )
+    if cannot := sorted((each for each in attempts if each.summary is None), key=lambda each: each.lowest_bytes):
+        out.print(Text(_cannot(cannot, none_can=not made), "yellow"))
     if any(each.plan is not None and not each.plan.lossless for each in made):
         out.print(Text("* this plan changes gradients: its codec is lossy", "yellow"))
+    if any(each.plan is not None and each.plan.order for each in made):
+        out.print(Text("+ this plan runs ops in another order, which a program that runs eagerly cannot do", "yellow"))
+
+
+def _cannot(attempts: Sequence[Attempt], none_can: bool) -> str:
+    """One sentence about the planners that did not meet the budget, the nearest first; all are not named."""
+    nearest, lowest = attempts[0].planner, format_bytes(attempts[0].lowest_bytes)
+    if len(attempts) == 1:
+        return f"{nearest} cannot meet the budget: it reaches {lowest}"
+    if none_can:
+        return f"none of the {len(attempts)} planners can meet the budget; {nearest} comes nearest, with {lowest}"
+    names = ", ".join(each.planner for each in attempts)
+    return f"{len(attempts)} planners cannot meet the budget; {nearest} comes nearest, with {lowest}: {names}"
 
 
 def _table(made: Sequence[Attempt]) -> Table:
@@ -65,7 +76,7 @@ def _table(made: Sequence[Attempt]) -> Table:
         assert summary is not None
         assert plan is not None
         table.add_row(
-            Text(each.planner + ("" if plan.lossless else " *"), "bold"),
+            Text(each.planner + ("" if plan.lossless else " *") + (" +" if plan.order else ""), "bold"),
             format_bytes(summary.peak_bytes),
             format_seconds(summary.seconds),
             f"{summary.seconds / summary.unplanned_seconds:.2f}x",
@@ -90,6 +101,7 @@ def attempt_values(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
             "planner_seconds": each.planner_seconds,
             "fits": each.summary is not None,
             "lossless": each.plan is None or each.plan.lossless,
+            "reorders": each.plan is not None and bool(each.plan.order),
             **(asdict(each.summary) if each.summary else {"lowest_bytes": each.lowest_bytes}),
         }
         for each in attempts

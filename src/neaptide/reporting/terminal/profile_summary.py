@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from neaptide.core.device import CATALOGUE, DeviceSpec
+from neaptide.core.text import printable
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.figures.trace_timeline import STACKING, phase_spans, start_seconds
-from neaptide.reporting.formats import printable
 from neaptide.reporting.terminal.curves import draw_curve
 from neaptide.reporting.terminal.tables import plain_table
 

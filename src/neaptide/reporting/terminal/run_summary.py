@@ -1,18 +1,66 @@
-"""The results of a live run in the terminal, job by job."""
+"""Live runs in the terminal: the same facts, verdict and tables as on the page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from neaptide.core.control.job import JobState
-from neaptide.core.units import format_bytes, format_seconds
+from neaptide.core.units import format_bytes
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate
-from neaptide.reporting.logs.activity import spans_of, total_ns
 from neaptide.reporting.logs.live_run import LiveRun
+from neaptide.reporting.logs.run_tables import TextTable, facts, job_names, jobs_table, results_table
+from neaptide.reporting.logs.verdict import failures, verdict
+from neaptide.reporting.terminal.comparison import print_comparison
 from neaptide.reporting.terminal.tables import plain_table
+
+_FEW_COLUMNS = 3  # a table of so few has long cells, which may be cut
+
+
+def print_runs(runs: Sequence[LiveRun], console: Console) -> None:
+    """Print runs of the same jobs: what was run where, the verdict, and the tables."""
+    console.print(Text("; ".join(value for _, value in facts(runs)), "dim"))
+    console.print(Text(verdict(runs), "bold"))
+    console.print()
+    print_comparison([run.row for run in runs], console, failures(runs))
+    names = job_names(runs)
+    for run in runs:
+        if run.row.metrics.jobs:
+            console.print()
+            _print_table(f"Jobs under {run.row.policy}", jobs_table(run), names, console)
+    if (results := results_table(runs)) is not None:
+        console.print()
+        _print_table("Results", results, names, console)
+
+
+def _print_table(title: str, shown: TextTable, names: Sequence[str], console: Console) -> None:
+    """Print a table whose rows are about jobs; one that is too wide is printed on its side."""
+    table = _table(title, shown.head, shown.rows, names)
+    wanted = Measurement.get(console, console.options.update_width(1000), table).maximum
+    if len(shown.head) > _FEW_COLUMNS and wanted > console.width:
+        head, *rest = zip(*([shown.head, *shown.rows]), strict=True)
+        table = _table(title, head, rest, names)
+    console.print(table)
+    if shown.note:
+        console.print(Text(shown.note, "dim"))
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str]) -> Table:
+    table = plain_table(title)
+    for index, word in enumerate(head):
+        table.add_column(Text(word, _colour(word, names)), justify="left" if index == 0 else "right", no_wrap=True)
+    for first, *others in rows:
+        table.add_row(Text(first, _colour(first, names)), *map(Text, others))
+    return table
+
+
+def _colour(word: str, names: Sequence[str]) -> str:
+    return colour_of(names.index(word)) if word in names else ""
 
 
 def summary_table(run: LiveRun) -> Table:
@@ -23,18 +71,15 @@ def summary_table(run: LiveRun) -> Table:
     for head in ("after", "iterations", "it/s", "of alone", "waiting", "peak"):
         table.add_column(head, justify="right", no_wrap=True)
     records = {record.job.name: record for record in run.row.metrics.jobs}
-    spans = spans_of(run.entries, run.end_ns)
     for index, result in enumerate(run.results):
         cells = [Text(result.name, colour_of(index)), _ended(result), Text(format_duration(result.seconds))]
         record = records.get(result.name)
         if record is not None and record.present_ns:
-            sums = total_ns(spans.get(result.name, ()))
-            waited_ns = sum(sums.values()) - sums[JobState.RUNNING]
             cells += [
                 Text(f"{record.iterations:,}"),
                 Text(format_rate(record.iterations * 1e9 / record.present_ns)),
                 Text(f"{record.against_alone:.0%}"),
-                Text(format_seconds(waited_ns / 1e9)),
+                Text(format_duration(record.waited_ns / 1e9)),
                 Text(format_bytes(run.memory[result.name].peak_bytes)),
             ]
         table.add_row(*cells)
@@ -42,7 +87,11 @@ def summary_table(run: LiveRun) -> Table:
 
 
 def remarks(run: LiveRun) -> list[str]:
-    """A sentence about each job that did no iteration under the daemon."""
+    """A sentence about each job that did no iteration under the daemon, or one about a log with gaps."""
+    if run.outside:
+        return []
+    if run.lost_lines:
+        return [f"{run.lost_lines:,} lines of the log could not be written, so these figures leave something out"]
     return [
         f"{result.name} did no iteration under the policy: it ended before it was measured, or never used the device; "
         f"see {result.output}"
@@ -52,11 +101,14 @@ def remarks(run: LiveRun) -> list[str]:
 
 
 def summary_line(run: LiveRun) -> str:
-    """The run in one line: the work of all jobs together, and the memory they held."""
+    """The run in one line: its wall time, the work of all jobs together, and the memory they held."""
     held = f"at most {format_bytes(run.row.peak_bytes)} of {format_bytes(run.budget_bytes)} held"
+    took = f"{format_duration(run.seconds)}; " if run.seconds else ""
+    if run.outside:
+        return f"{run.row.policy}, without neaptide: {took}{held}"
     metrics = run.row.metrics
     done = f"{metrics.throughput:.2f} times the work of one job alone" if metrics.jobs else "no job was measured"
-    return f"{run.row.policy}: {done}; {held}"
+    return f"{run.row.policy}: {took}{done}; {held}"
 
 
 def _ended(result: JobResult) -> Text:

@@ -7,11 +7,15 @@ are on the device beside the pool; the paper does not say what else is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
+import numpy as np
+
 from neaptide.core.device import DeviceSpec
-from neaptide.core.traces.trace import Trace
+from neaptide.core.traces.trace import Kind, Trace
+from neaptide.planning.analysis.layer_kinds import LayerKind
 from neaptide.planning.apply import apply
 from neaptide.planning.plan import CannotFitError, Plan, Planner
 from neaptide.planning.planners.liveness import releases
@@ -43,6 +47,26 @@ def deepest_resnet(planner: Planner | None, device: DeviceSpec, batch: int = 16)
     """The depth of the deepest ResNet with stages of 6, 32, n and 6 blocks that fits; zero if none does."""
     blocks = _most(lambda third: fits(deep_resnet(third, batch), planner, device))
     return 3 * (6 + 32 + blocks + 6) + 2 if blocks else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A network's iteration under a plan, and what the results of one kind of layer hold of its peak."""
+
+    seconds: float
+    peak_bytes: int
+    kind_bytes: int
+
+
+def planned(network: Network, planner: Planner, device: DeviceSpec, kind: LayerKind) -> Planned:
+    """The network under a planner's plan for the whole device; CannotFitError if there is none."""
+    trace = live_trace(network, device, _WEIGHT_COPIES * network.weight_bytes)
+    after = apply(trace, planner(trace, device.memory_bytes, device), device)
+    at = int(after.held_bytes.argmax())
+    tensors = after.tensors
+    held = (tensors.born <= at) & (tensors.died >= at) & (tensors.kind == Kind.ACTIVATION)
+    own = [i for i in np.flatnonzero(held).tolist() if tensors.label[i].rpartition(" ")[0] == kind.value]
+    return Planned(after.seconds, after.peak_bytes, int(tensors.bytes[own].sum()))
 
 
 def fits(network: Network, planner: Planner | None, device: DeviceSpec) -> bool:

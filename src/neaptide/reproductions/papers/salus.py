@@ -1,4 +1,4 @@
-"""Salus's evaluation (MLSys'20): 100 jobs under its policies, hyper-parameter tuning, and 42 inference instances."""
+"""Salus's evaluation (MLSys'20): many jobs under its policies, hyper-parameter tuning, and 42 inference instances."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.terminal.progress import progress
+from neaptide.reproductions.claims import Claim, Source
 from neaptide.reproductions.laboratory import Laboratory, policies
-from neaptide.reproductions.result import Beside, Column, Goal, Reproduction, Table
-from neaptide.reproductions.serving import Serving, serve
+from neaptide.reproductions.result import Column, Goal, Reproduction, Table
+from neaptide.reproductions.serving import Serving, serve, together
 from neaptide.scenarios.compare import compare
 from neaptide.simulation import Submission
-from neaptide.simulation.workloads import salus_jobs
+from neaptide.simulation.salus_workloads import public_workloads
 
 DEVICE = "P100-16GB"
 POLICIES = ("salus-fifo", "salus-srtf", "salus-pack", "salus-fair", "neaptide")
@@ -29,7 +30,10 @@ PUBLISHED: dict[str, tuple[float, float, float, float]] = {
     "salus-pack": (287.4, 129.9, 145.5, 266.1),
     "salus-fair": (301.6, 58.5, 96.6, 281.2),
 }
-LENGTH = 0.1  # scale of durations and of gaps between arrivals, so that the run takes minutes
+OTHER_TRACE = (
+    "Virtual time. The trace of 100 jobs is not public: ours is the 99 public workloads, each once, all at once."
+)
+LENGTH = 0.05  # scale of durations and of gaps between arrivals, so that the run takes minutes
 SHORTEST_SECONDS = 0.02  # iterations shorter than this run several at a time
 # At these batch sizes our speech network needs the bytes that Salus publishes: its recordings are longer.
 BATCHES_HERE = {("speech", 25): 6, ("speech", 50): 12, ("speech", 75): 18}
@@ -39,14 +43,14 @@ TRIALS, TRIAL_SECONDS = 24, 4.0
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run the three experiments."""
-    hundred = hundred_jobs(laboratory)
+    jobs = public_jobs(laboratory)
     trials = {f"{model} {batch}": _trials(laboratory, model, batch) for model, batch in TUNING}
     serving = serve(laboratory)
-    with progress("simulating 100 jobs") as on_progress:
+    with progress(f"simulating {len(jobs)} jobs") as on_progress:
         rows = [
             run.row
             for run in compare(
-                hundred,
+                jobs,
                 laboratory.device,
                 laboratory.device.memory_bytes,
                 [_scaled(policy) for policy in policies(*POLICIES)],
@@ -69,8 +73,8 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
     return _report(laboratory, rows, tuning, serving)
 
 
-def hundred_jobs(laboratory: Laboratory) -> list[Submission]:
-    """Jobs like those of Salus's trace, scaled to the length of our run."""
+def public_jobs(laboratory: Laboratory) -> list[Submission]:
+    """Salus's public workloads, scaled to the length of our run."""
     return [
         Submission(
             _job(
@@ -78,7 +82,7 @@ def hundred_jobs(laboratory: Laboratory) -> list[Submission]:
             ),
             round(LENGTH * wanted.arrives_ns),
         )
-        for number, wanted in enumerate(salus_jobs(laboratory.seed), 1)
+        for number, wanted in enumerate(public_workloads(laboratory.seed), 1)
     ]
 
 
@@ -120,33 +124,32 @@ def _report(
     laboratory: Laboratory, rows: Sequence[Row], tuning: dict[str, list[Row]], serving: Sequence[Serving]
 ) -> Reproduction:
     ours = {row.policy: _figures_of(row) for row in rows}
-    gain = ours["salus-fifo"][2] / ours["salus-srtf"][2]
     best_trial = max(_makespan(fifo) / _makespan(pack) for fifo, pack, _ in tuning.values())
     return Reproduction(
         paper="Salus (MLSys 2020)",
         device=laboratory.device.name,
         setting=(
-            f"100 jobs of Salus's workloads, many short and a few long, seed {laboratory.seed}. They run at "
-            f"{LENGTH:.0%} of their length; times are given at full length. Budget: all of the device's memory.",
+            f"Salus's {rows[0].metrics.finished[1]} public workloads, with the run times that its authors measured, in "
+            f"a random order (seed {laboratory.seed}), all at once. They run at {LENGTH:.0%} of their length; times "
+            "are given at full length. Budget: all of the device's memory.",
             f"Tuning: {TRIALS} equal trials of {TRIAL_SECONDS:.0f} s each, which all arrive at once.",
         ),
-        tables=(_jobs_table(ours), _tuning_table(tuning), *(each.table() for each in serving)),
-        beside=(
-            *(_beside(name, ours[name]) for name in PUBLISHED),
-            Beside("average completion, FIFO over SRTF", "3.19x", format_times(gain)),
-            Beside("tuning, FIFO over PACK, best", "2.38x", format_times(best_trial)),
-            *serving[-1].beside(),
+        tables=(
+            _jobs_table(ours, rows[0].metrics.finished[1]),
+            _tuning_table(tuning),
+            together(serving),
+            *(each.table() for each in serving),
         ),
+        claims=[*_claims(ours, best_trial), *(claim for each in serving for claim in each.claims())],
         goals=[*_goals(rows, ours, tuning), *(goal for each in serving for goal in each.goals())],
-        reported=("All published figures here are recalled from the paper, not re-checked.",),
         unknown=(
             "The trace of 100 jobs itself (it came from a production cluster): models, durations and arrivals.",
             "Which two models were tuned, and at which batch sizes.",
         ),
         differs=(
-            "Our trace has Salus's workloads with durations from a log-normal of the published mean. We chose its "
-            "spread and the order of the jobs so that the averages of SRTF and FIFO can match the published ones "
-            "(simulation/workloads.py). We did not use those of PACK and FAIR.",
+            "The 99 public workloads take about 560 minutes one after another, and last one, five or ten minutes; the "
+            "paper's 100 jobs take 303 minutes, and their lengths differ much more. So minutes cannot be compared, and "
+            "SRTF has less to gain here. Nothing of our trace was fitted.",
             "Our SRTF, FAIR and FIFO run on a single lane, and SRTF may suspend a job to host memory; theirs cannot.",
             "Iterations shorter than 20 ms run several at a time. Our speech network runs at the batch sizes at which "
             "it needs the published memory.",
@@ -157,29 +160,68 @@ def _report(
             "the order of arrivals, decide how many instances MPS holds.",
         ),
         figures={
-            "salus-100-jobs.png": partial(
+            "salus-jobs.png": partial(
                 save_bars,
                 Bars(
                     "Minutes",
                     ["makespan", "queue,\nmean", "completion,\nmean", "completion,\np95"],
                     ours,
                     None,
-                    f"100 jobs on {laboratory.device.name}",
+                    f"Salus's public workloads on {laboratory.device.name}",
                 ),
             )
         },
     )
 
 
-def _beside(name: str, ours: tuple[float, ...]) -> Beside:
+def _claims(ours: dict[str, tuple[float, float, float, float]], tuning_gain: float) -> list[Claim]:
+    """The minutes are those of other jobs; what the paper says of one policy against another can be judged."""
+    gain = ours["salus-fifo"][2] / ours["salus-srtf"][2]
+    best = min(PUBLISHED, key=lambda name: ours[name][0])
+
     def written(values: Sequence[float]) -> str:
         return " / ".join(f"{value:.1f}" for value in values)
 
-    short = name.removeprefix("salus-").upper()
-    return Beside(f"{short}: makespan/queue/JCT/p95, min", written(PUBLISHED[name]), written(ours))
+    return [
+        *(
+            Claim(
+                says=f"{name.removeprefix('salus-').upper()}: makespan / queue / completion / p95, minutes",
+                published=written(published),
+                source=Source.RECALLED,
+                ours=written(ours[name]),
+                agrees=None,
+                other_setting=OTHER_TRACE,
+            )
+            for name, published in PUBLISHED.items()
+        ),
+        Claim(
+            says="average completion, FIFO over SRTF",
+            published="3.19x",
+            source=Source.RECALLED,
+            ours=format_times(gain),
+            agrees=gain >= 3.19,
+            other_setting=OTHER_TRACE,
+        ),
+        Claim(
+            says="PACK has the best makespan of the four",
+            published="287.4 min",
+            source=Source.RECALLED,
+            ours=f"{best}, {ours[best][0]:.1f} min",
+            agrees=best == "salus-pack",
+            other_setting=OTHER_TRACE,
+        ),
+        Claim(
+            says="tuning, FIFO over PACK, best",
+            published="2.38x",
+            source=Source.RECALLED,
+            ours=format_times(tuning_gain),
+            agrees=tuning_gain >= 2.38,
+            other_setting="Other models: which ones were tuned is unknown.",
+        ),
+    ]
 
 
-def _jobs_table(ours: dict[str, tuple[float, float, float, float]]) -> Table:
+def _jobs_table(ours: dict[str, tuple[float, float, float, float]], jobs: int) -> Table:
     fifo = ours["salus-fifo"]
     minutes = "{:.1f}".format
     columns = (
@@ -191,7 +233,7 @@ def _jobs_table(ours: dict[str, tuple[float, float, float, float]]) -> Table:
         Column("FIFO's completion over it", "completion_gain", format_times),
     )
     rows = [(name, *found, fifo[2] / found[2]) for name, found in ours.items()]
-    return Table("hundred_jobs", "100 jobs, minutes", columns, rows)
+    return Table("jobs", f"{jobs} jobs, minutes", columns, rows)
 
 
 def _tuning_table(tuning: dict[str, list[Row]]) -> Table:
@@ -211,8 +253,6 @@ def _tuning_table(tuning: dict[str, list[Row]]) -> Table:
 def _goals(
     rows: Sequence[Row], ours: dict[str, tuple[float, float, float, float]], tuning: dict[str, list[Row]]
 ) -> list[Goal]:
-    gain = ours["salus-fifo"][2] / ours["salus-srtf"][2]
-    best = min(PUBLISHED, key=lambda name: ours[name][0])
     behind = max(_makespan(mine) / _makespan(pack) for _, pack, mine in tuning.values())
     best_span = min(ours[name][0] for name in PUBLISHED)
     best_mean = min(ours[name][2] for name in PUBLISHED)
@@ -220,8 +260,6 @@ def _goals(
     done = [row.metrics.finished for row in rows]
     return [
         Goal("every job ends under every policy", ", ".join(f"{a} of {b}" for a, b in done), len(set(done)) == 1),
-        Goal("SRTF's average completion at least 3x better than FIFO's", format_times(gain), gain >= 3),
-        Goal("PACK has the best makespan of the four", f"{best}, {ours[best][0]:.1f} min", best == "salus-pack"),
         Goal(
             "neaptide at least as good as the best of the four, in makespan and in average completion",
             f"{mine[0]:.1f} against {best_span:.1f} min, {mine[2]:.1f} against {best_mean:.1f} min",

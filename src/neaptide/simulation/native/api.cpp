@@ -1,7 +1,8 @@
 // The C interface that Python loads. Job numbers are those that neaptide_add_job gave.
 #include <algorithm>
-#include <cstring>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "engine.h"
 
@@ -14,7 +15,20 @@ using neaptide::Setting;
 
 extern "C" {
 
-Engine* neaptide_create(const Setting* setting) { return std::make_unique<Engine>(*setting).release(); }
+// The fields of a structure, one line each; see layout.h.
+const char* neaptide_layout(const char* name) {
+  static const std::map<std::string, std::string> layouts = {
+      {"plan", NEAPTIDE_LAYOUT(Plan, NEAPTIDE_PLAN_FIELDS)},
+      {"event", NEAPTIDE_LAYOUT(Event, NEAPTIDE_EVENT_FIELDS)},
+      {"setting", NEAPTIDE_LAYOUT(Setting, NEAPTIDE_SETTING_FIELDS)},
+      {"contention", NEAPTIDE_LAYOUT(Contention, NEAPTIDE_CONTENTION_FIELDS)},
+  };
+  return layouts.at(name).c_str();
+}
+
+Engine* neaptide_create(const Setting* setting, const Contention* contention) {
+  return std::make_unique<Engine>(*setting, *contention).release();
+}
 void neaptide_destroy(Engine* engine) { std::unique_ptr<Engine>{engine}; }
 
 int neaptide_add_job(Engine* engine, int64_t in_flight) { return engine->add_job(in_flight); }
@@ -26,8 +40,15 @@ void neaptide_set_budget(Engine* engine, int64_t budget, int64_t highest) { engi
 void neaptide_admit(Engine* engine, int job, int64_t ceiling) { engine->admit(job, ceiling); }
 void neaptide_start(Engine* engine, int job) { engine->start(job); }
 void neaptide_set_plan(Engine* engine, int job, int plan) { engine->set_plan(job, plan); }
-void neaptide_set_gate(Engine* engine, int job, int open) { engine->set_gate(job, open != 0); }
+// until_ns: kNever: it is open, below 0: it is closed.
+void neaptide_set_gate(Engine* engine, int job, int64_t until_ns, int holds_light) {
+  engine->set_gate(job, until_ns, holds_light != 0);
+}
+void neaptide_set_class(Engine* engine, int job, int deadline) { engine->set_class(job, deadline != 0); }
+void neaptide_set_share(Engine* engine, int job, double share) { engine->set_share(job, share); }
 void neaptide_cap(Engine* engine, int job, int64_t in_flight) { engine->cap(job, in_flight); }
+void neaptide_set_lane(Engine* engine, int job, int lane) { engine->set_lane(job, lane); }
+void neaptide_size_lane(Engine* engine, int lane, int64_t bytes) { engine->size_lane(lane, bytes); }
 void neaptide_suspend(Engine* engine, int job) { engine->suspend(job); }
 void neaptide_resume(Engine* engine, int job) { engine->resume(job); }
 void neaptide_end(Engine* engine, int job) { engine->end(job); }

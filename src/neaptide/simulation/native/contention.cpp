@@ -8,17 +8,19 @@ namespace {
 constexpr int kResources = 4;
 constexpr int kFill = 2;
 
-// Progressive filling: all rates rise together; the rate of an op stops at its upper bound, or when a resource that the
-// op needs is used up. While a rate rises, its entry in `rates` is the negative of its upper bound.
-void fill_up(const Demand* demands, size_t count, const Contention& contention, double* rates) {
-  double used[kResources] = {0, 0, 0, 0};
+// Progressive filling of the ops of one class: their rates rise together; the rate of an op stops at its upper bound,
+// or when a resource that the op needs is used up. While a rate rises, its entry in `rates` is the negative of its
+// upper bound. `used` is what other classes have taken.
+void fill_up(const Demand* demands, size_t count, double deadline, const Contention& contention,
+             double (&used)[kResources], double* rates) {
   double reached = 0;
-  size_t rising = count;
+  size_t rising = 0;
+  for (size_t i = 0; i < count; ++i) rising += demands[i].deadline == deadline;
   while (rising > 0) {
     double sum[kResources] = {0, 0, 0, 0};
     double next = 1;
     for (size_t i = 0; i < count; ++i) {
-      if (rates[i] >= 0) continue;
+      if (rates[i] >= 0 || demands[i].deadline != deadline) continue;
       next = std::min(next, -rates[i]);
       for (int k = 0; k < kResources; ++k) sum[k] += demands[i].share[k];
     }
@@ -28,7 +30,7 @@ void fill_up(const Demand* demands, size_t count, const Contention& contention, 
       next = std::min(next, limit[k]);
     }
     for (size_t i = 0; i < count; ++i) {
-      if (rates[i] >= 0) continue;
+      if (rates[i] >= 0 || demands[i].deadline != deadline) continue;
       bool stops = next >= -rates[i];
       for (int k = 0; k < kResources; ++k) stops = stops || (limit[k] <= next && demands[i].share[k] > 0);
       if (!stops) continue;
@@ -57,7 +59,8 @@ void find_rates(const Demand* demands, size_t count, const Contention& contentio
     const double wait = std::max(turns - turn_of(demands[i], contention), 0.0);
     rates[i] = -1 / (1 + wait / demands[i].seconds);
   }
-  fill_up(demands, count, contention, rates);
+  double used[kResources] = {0, 0, 0, 0};
+  for (const double deadline : {1.0, 0.0}) fill_up(demands, count, deadline, contention, used, rates);
 }
 
 }  // namespace neaptide

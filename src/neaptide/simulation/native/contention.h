@@ -3,16 +3,22 @@
 
 #include <cstddef>
 
+#include "../../devices/native/layout.h"
+
 namespace neaptide {
 
 struct Demand {
   double share[4];  // of compute, bandwidth, SMs and the link, when alone
   double seconds;   // on the device, when alone; more than 0
+  double deadline;  // 1: of a deadline job, 0: of another
 };
 
+using Capacities = double[4];  // of compute, bandwidth, SMs and the link
+#define NEAPTIDE_CONTENTION_FIELDS(FIELD) \
+  FIELD(::neaptide::Capacities, capacity) \
+  FIELD(double, wave_seconds)
 struct Contention {
-  double capacity[4];
-  double wave_seconds;
+  NEAPTIDE_CONTENTION_FIELDS(NEAPTIDE_MEMBER)
 };
 
 // Writes a rate in (0, 1] for each of `count` ops.

@@ -14,7 +14,10 @@ constexpr int64_t kLongest = kNever / kOne;  // the most work that can be counte
 
 Event Engine::advance(int64_t limit_ns) {
   while (told_.empty()) {
-    if (rates_old_) update_rates();
+    if (rates_old_) {
+      start_waiting_ops();
+      update_rates();
+    }
     const Next next = find_next();
     if (next.kind == Kind::kNone) {
       if (stuck_told_ || !someone_waits()) break;
@@ -79,7 +82,7 @@ void Engine::update_rates() {
   demands_.resize(count);
   rates_.resize(count);
   for (size_t i = 0; i < count; ++i) demands_[i] = jobs_[on_device_[i]].demand;
-  if (count > 0) find_rates(demands_.data(), count, setting_.contention, rates_.data());
+  if (count > 0) find_rates(demands_.data(), count, contention_, rates_.data());
   for (size_t i = 0; i < count; ++i) {
     Job& job = jobs_[on_device_[i]];
     const auto rate = std::max<int64_t>(1, static_cast<int64_t>(rates_[i] * kOne + 0.5));
@@ -96,26 +99,47 @@ void Engine::update_rates() {
 void Engine::start_op(int id) {
   Job& job = jobs_[id];
   const Plan& plan = job.now();
-  job.held_by_gate = !job.gate_open && plan.heavy[job.done];
-  if (job.held_by_gate) return;
   const int64_t op = job.done;
+  const bool gated = job.gate_until != kNever && (plan.heavy[op] || job.gate_holds_light);
+  job.held_by_gate = gated && now_ + plan.work_ns[op] > job.gate_until;
+  job.makes_way = must_make_way(job);
+  if (job.held_back()) return;
   double work = static_cast<double>(plan.work_ns[op]);
   double paging = 0;
   if (setting_.oversubscribes && total_ > setting_.budget) {
     // The share of all bytes that is not on the device is fetched over the link, and as much written back before.
     const double away = static_cast<double>(total_ - setting_.budget) / static_cast<double>(total_);
-    paging = std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.link_bandwidth);
+    paging = std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.paging_bandwidth);
     paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
   }
-  const double own = paging > 0 ? work / (work + paging) : 1;
-  job.demand = {{own * plan.compute[op], own * plan.bandwidth[op], own * plan.fill[op], 1 - own},
-                1e-9 * std::max(work + paging, 1.0)};
-  job.left = job.tail_done ? 0 : (plan.work_ns[op] + static_cast<int64_t>(paging)) * kOne;
+  // An op that uses more SMs alone than the job may use takes longer in proportion.
+  const double slower = std::min(std::max(plan.fill[op] / job.share, 1.0), static_cast<double>(kLongest) / 2 / work);
+  work = std::ceil(work * slower);
+  job.slower = slower;
+  const double own = (paging > 0 ? work / (work + paging) : 1) / slower;
+  job.demand = {{own * plan.compute[op], own * plan.bandwidth[op], own * plan.fill[op], 1 - own * slower},
+                1e-9 * std::max(work + paging, 1.0),
+                job.deadline ? 1.0 : 0.0};
+  job.left = job.tail_done ? 0 : (static_cast<int64_t>(work) + static_cast<int64_t>(paging)) * kOne;
   job.rate = 0;
   job.since_ns = now_;
   finish_at_[id] = kNever;
   job.tail_done = false;
   put_on_device(id);
+}
+
+bool Engine::must_make_way(const Job& job) const {
+  if (job.deadline || !job.now().heavy[job.done]) return false;
+  return std::any_of(on_device_.begin(), on_device_.end(), [this](int id) {
+    const Job& other = jobs_[id];
+    return other.deadline && other.now().heavy[other.done];
+  });
+}
+
+/// Begins the ops that made way for deadline jobs, where these have left the device.
+void Engine::start_waiting_ops() {
+  for (const int id : running_)
+    if (jobs_[id].makes_way && jobs_[id].in_flight_now()) start_op(id);
 }
 
 void Engine::put_on_device(int id) {
@@ -157,7 +181,7 @@ void Engine::end_op(int id) {
   if (job.done - 1 == plan.last_forward) tell(kPhaseEnded, id);
   if (job.in_flight_now()) {
     start_op(id);
-    if (job.held_by_gate) take_off_device(id);
+    if (job.held_back()) take_off_device(id);
   } else {
     take_off_device(id);
     if (job.place == Place::kStopping) return copy_out(id);

@@ -8,6 +8,7 @@
 // an op ends at the first whole nanosecond at which its work is done.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -30,28 +31,39 @@ enum EventKind : int32_t {
   kStuck,  // iterations wait for memory, and nothing can happen by itself: the caller evicts a job or gives one up
 };
 
+// value is the took_ns of an iteration, or the bytes that a job needed when it failed; limit, the bytes that it was
+// allowed.
+#define NEAPTIDE_EVENT_FIELDS(FIELD) \
+  FIELD(int64_t, at_ns)              \
+  FIELD(int64_t, value)              \
+  FIELD(int64_t, limit)              \
+  FIELD(int32_t, kind)               \
+  FIELD(int32_t, job)
 struct Event {
-  int64_t at_ns;
-  int64_t value;  // took_ns of an iteration; bytes that a job needed when it failed
-  int64_t limit;  // the bytes that it was allowed
-  int32_t kind;
-  int32_t job;
+  NEAPTIDE_EVENT_FIELDS(NEAPTIDE_MEMBER)
 };
 
+// highest_budget is that of now and of later in the run. Bandwidths are in bytes per second, each way: of copies over
+// the link, and of pages that are fetched or written back because an op needs them.
+#define NEAPTIDE_SETTING_FIELDS(FIELD) \
+  FIELD(int64_t, budget)               \
+  FIELD(int64_t, highest_budget)       \
+  FIELD(double, link_bandwidth)        \
+  FIELD(double, paging_bandwidth)      \
+  FIELD(int32_t, oversubscribes)
 struct Setting {
-  int64_t budget;
-  int64_t highest_budget;  // now or later in the run
-  double link_bandwidth;   // bytes per second, each way
-  Contention contention;
-  int32_t oversubscribes;
+  NEAPTIDE_SETTING_FIELDS(NEAPTIDE_MEMBER)
 };
 
 class Engine {
  public:
-  explicit Engine(const Setting& setting) : setting_(setting) {}
+  Engine(const Setting& setting, const Contention& contention) : setting_(setting), contention_(contention) {}
 
   int add_job(int64_t in_flight);
-  void add_plan(int job, const Plan& plan) { jobs_[job].plans.push_back(plan); }
+  void add_plan(int job, const Plan& plan) {
+    jobs_[job].plans.push_back(plan);
+    if (plan.ops > 0) highest_peak_ = std::max(highest_peak_, plan.still_peak[0]);
+  }
 
   // Advances to the next event that the controller must see, at most to `limit_ns`; kNothing when there is none.
   Event advance(int64_t limit_ns);
@@ -60,8 +72,12 @@ class Engine {
   void admit(int job, int64_t ceiling);
   void start(int job);
   void set_plan(int job, int plan);
-  void set_gate(int job, bool open);
+  void set_gate(int job, int64_t until_ns, bool holds_light);
+  void set_class(int job, bool deadline);
+  void set_share(int job, double share);
   void cap(int job, int64_t in_flight);
+  void set_lane(int job, int lane);
+  void size_lane(int lane, int64_t bytes);
   void suspend(int job);
   void resume(int job);
   void end(int job);
@@ -101,6 +117,8 @@ class Engine {
   void tell(EventKind kind, int job, int64_t value = 0, int64_t limit = 0);
   void update_rates();
   void start_op(int job);
+  bool must_make_way(const Job& job) const;
+  void start_waiting_ops();
   void put_on_device(int job);
   void take_off_device(int job);
   void end_op(int job);
@@ -111,6 +129,8 @@ class Engine {
   // memory.cpp: grants, waiting and eviction
   void hold(Job& job, int64_t persistent, int64_t ephemeral);
   bool may_take(int job, int64_t bytes, int64_t reserved) const;
+  bool may_take_with_lanes(int job, int64_t bytes, int64_t reserved) const;
+  int sized_lane(const Job& job) const;
   int64_t reserved(int except) const;
   void grant_all();
   void enter(int job);
@@ -134,20 +154,22 @@ class Engine {
   int64_t returning_ephemeral(const Job& job) const;
 
   Setting setting_;
+  Contention contention_;
   int64_t now_ = 0;
   std::vector<Job> jobs_;
   std::vector<int64_t> launch_at_, finish_at_;  // of each job, or kNever; not in Job: every step reads them all
   std::vector<int> running_;                    // inside an iteration and not away, oldest first
+  std::vector<int64_t> lane_bytes_;             // the size of each lane; empty: there are none
   std::vector<int> on_device_;                  // with an op that runs, in the order of submission
   std::vector<int> entering_;                   // waiting for the bytes with which they come in, in order
   std::deque<Copy> out_, in_;                   // the first of each is being copied
   std::deque<Event> told_;
-  int waiting_ = 0;  // iterations that wait for memory
-  bool rates_old_ = false;
+  int waiting_ = 0;         // iterations that wait for memory
+  bool rates_old_ = false;  // the ops on the device are not those for which the rates were found
   bool grant_due_ = false;
-  bool stuck_told_ = false;        // kStuck was told, and nothing was handled since
-  int64_t total_ = 0;              // held by all
-  int64_t running_ephemeral_ = 0;  // held by iterations that run
+  bool stuck_told_ = false;   // kStuck was told, and nothing was handled since
+  int64_t total_ = 0;         // held by all
+  int64_t highest_peak_ = 0;  // of all plans
   int64_t peak_ = 0, over_ = 0;
   int64_t op_events_ = 0;
   Series series_;

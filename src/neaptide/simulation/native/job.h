@@ -10,6 +10,8 @@
 
 namespace neaptide {
 
+constexpr int kNoLane = -1;
+
 enum class Place {
   kOutside,   // not admitted, or over
   kWaiting,   // admitted or called back, and its bytes are not granted yet
@@ -53,8 +55,12 @@ struct Job {
   bool called_back = false;  // to return as soon as it has left
   bool sent_away = false;    // to leave as soon as it has entered
   int64_t ceiling = kNever;
+  int lane = kNoLane;
   int64_t in_flight = 0;
-  bool gate_open = true;
+  int64_t gate_until = kNever;  // until when the gate is open; below 0: it is closed
+  bool gate_holds_light = false;
+  bool deadline = false;  // in the deadline class
+  double share = 1;       // of the SMs that the job may use
 
   int64_t persistent = 0;  // held
   int64_t ephemeral = 0;   // held
@@ -68,18 +74,22 @@ struct Job {
   bool waits_for_memory = false;
   bool stall_told = false;  // once per iteration
   bool held_by_gate = false;
+  bool makes_way = false;  // its next op waits for an op of a deadline job
   bool tail_done = false;  // the iteration's last op ended while the job was leaving
   Window window;
 
   bool on_device = false;
-  int64_t left = 0;  // work of the op that runs, in parts of a nanosecond
-  int64_t rate = 0;  // parts per nanosecond
+  int64_t left = 0;   // work of the op that runs, in parts of a nanosecond
+  double slower = 1;  // how many times longer that work is than alone, for the job's share of the SMs
+  int64_t rate = 0;   // parts per nanosecond
   int64_t since_ns = 0;
   Demand demand{};
 
   Series series;
 
   const Plan& now() const { return plans[plan]; }
+  /// Whether the op that the device has come to is kept from beginning.
+  bool held_back() const { return held_by_gate || makes_way; }
   bool in_flight_now() const { return launched > done; }
   int64_t held() const { return persistent + ephemeral; }
   int64_t still_peak() const { return iterating && done < now().ops ? now().still_peak[done] : 0; }

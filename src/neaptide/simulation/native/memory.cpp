@@ -15,7 +15,6 @@ namespace neaptide {
 
 void Engine::hold(Job& job, int64_t persistent, int64_t ephemeral) {
   const int64_t change = persistent + ephemeral - job.held();
-  if (job.runs) running_ephemeral_ += ephemeral - job.ephemeral;
   job.persistent = persistent;
   job.ephemeral = ephemeral;
   if (change == 0) return;
@@ -38,13 +37,53 @@ int64_t Engine::reserved(int except) const {
 
 bool Engine::may_take(int id, int64_t bytes, int64_t reserved) const {
   if (bytes <= 0 || setting_.oversubscribes) return true;
+  if (!lane_bytes_.empty()) return may_take_with_lanes(id, bytes, reserved);
+  const MemoryRequest request{bytes, jobs_[id].runs, reserved};
   OlderIterations older;
+  if (decide_grant(request, older, total_, setting_.budget) != Grant::granted) return false;
+  // No iteration is due more than the highest peak; with that much to spare, there is no need to ask each of them.
+  if (total_ + bytes + reserved + highest_peak_ <= setting_.budget) return true;
   for (const int other : running_) {
     if (other == id) break;
     const int64_t ephemeral = jobs_[other].ephemeral;
     older.add(jobs_[other].still_peak() - ephemeral, ephemeral);
   }
-  return decide_grant({bytes, jobs_[id].runs, reserved}, older, total_, setting_.budget) == Grant::granted;
+  return decide_grant(request, older, total_, setting_.budget) == Grant::granted;
+}
+
+int Engine::sized_lane(const Job& job) const {
+  const bool sized = job.lane >= 0 && job.lane < static_cast<int>(lane_bytes_.size()) && lane_bytes_[job.lane] > 0;
+  return sized ? job.lane : kNoLane;
+}
+
+bool Engine::may_take_with_lanes(int id, int64_t bytes, int64_t reserved) const {
+  const Job& job = jobs_[id];
+  const int own_lane = sized_lane(job);
+  std::vector<Lane> lanes(lane_bytes_.size());
+  for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane].size = lane_bytes_[lane];
+  OlderIterations common;
+  bool older = true;
+  for (const int other : running_) {
+    const Job& each = jobs_[other];
+    const int64_t due = each.still_peak() - each.ephemeral;
+    older = older && other != id;
+    const int lane = sized_lane(each);
+    if (lane == kNoLane) {
+      if (other != id && (older || own_lane != kNoLane)) common.add(due, each.ephemeral);
+      continue;
+    }
+    lanes[lane].used += each.ephemeral;
+    if (lane == own_lane && older) lanes[lane].older.add(due, each.ephemeral);
+    if (own_lane == kNoLane && older) common.add(0, 0);  // its lane has its bytes
+  }
+  int64_t free = setting_.budget - total_;
+  for (const Lane& lane : lanes) free -= lane.unused();
+  const bool oldest = !running_.empty() && running_.front() == id;
+  const MemoryRequest request{bytes, job.runs, oldest ? 0 : reserved};
+  const Grant grant = own_lane == kNoLane
+                          ? decide_grant(request, common, 0, free)
+                          : decide_grant_in_lane(request, lanes[own_lane], 0, common, free + lanes[own_lane].unused());
+  return grant == Grant::granted;
 }
 
 void Engine::grant_all() {

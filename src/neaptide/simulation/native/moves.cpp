@@ -41,7 +41,7 @@ void Engine::start(int id) {
   job.started_ns = now_;
   job.done = job.launched = 0;
   set_waits(job, false);
-  job.stall_told = job.waits_for_slot = job.held_by_gate = job.tail_done = false;
+  job.stall_told = job.waits_for_slot = job.held_by_gate = job.makes_way = job.tail_done = false;
   job.window.clear();
   join_running(id);
   launch_at_[id] = now_ + job.now().host_ns[0];
@@ -60,14 +60,23 @@ void Engine::set_plan(int id, int plan) {
   grant_due_ = true;
 }
 
-void Engine::set_gate(int id, bool open) {
+void Engine::set_gate(int id, int64_t until_ns, bool holds_light) {
   Job& job = jobs_[id];
-  job.gate_open = open;
-  if (open && job.held_by_gate) {
+  job.gate_holds_light = holds_light;
+  job.gate_until = until_ns;
+  if (job.held_by_gate) {
     job.held_by_gate = false;
     if (job.place == Place::kResident) start_op(id);
   }
 }
+
+void Engine::set_class(int id, bool deadline) {
+  jobs_[id].deadline = deadline;
+  jobs_[id].demand.deadline = deadline ? 1 : 0;
+  rates_old_ = true;
+}
+
+void Engine::set_share(int id, double share) { jobs_[id].share = share; }
 
 void Engine::cap(int id, int64_t in_flight) {
   Job& job = jobs_[id];
@@ -76,6 +85,17 @@ void Engine::cap(int id, int64_t in_flight) {
     job.waits_for_slot = false;
     launch_at_[id] = now_;
   }
+}
+
+void Engine::set_lane(int id, int lane) {
+  jobs_[id].lane = lane;
+  grant_due_ = true;
+}
+
+void Engine::size_lane(int lane, int64_t bytes) {
+  if (lane >= static_cast<int>(lane_bytes_.size())) lane_bytes_.resize(lane + 1);
+  lane_bytes_[lane] = bytes;
+  grant_due_ = true;
 }
 
 void Engine::suspend(int id) {
@@ -113,7 +133,7 @@ int64_t Engine::position(int id) const {
   int64_t at = begin;
   if (job.on_device) {
     const int64_t left = std::max<int64_t>(job.left - job.rate * (now_ - job.since_ns), 0);
-    at = end - left / kOne;
+    at = end - static_cast<int64_t>(static_cast<double>(left / kOne) / job.slower);
   } else if (launch_at_[id] != kNever && !job.in_flight_now()) {
     at = end - plan.work_ns[job.done] - (launch_at_[id] - now_);
   }
@@ -128,7 +148,6 @@ void Engine::join_running(int id) {
   if (jobs_[id].runs) return;
   jobs_[id].runs = true;
   running_.push_back(id);
-  running_ephemeral_ += jobs_[id].ephemeral;
 }
 
 void Engine::leave_running(int id) {
@@ -136,7 +155,6 @@ void Engine::leave_running(int id) {
   jobs_[id].runs = false;
   running_.erase(std::find(running_.begin(), running_.end(), id));
   set_waits(jobs_[id], false);
-  running_ephemeral_ -= jobs_[id].ephemeral;
   launch_at_[id] = kNever;
   grant_due_ = true;
 }
@@ -147,7 +165,7 @@ void Engine::leave(int id) {
   entering_.erase(std::remove(entering_.begin(), entering_.end(), id), entering_.end());
   if (job.iterating) {
     leave_running(id);
-    job.waits_for_slot = job.held_by_gate = false;
+    job.waits_for_slot = job.held_by_gate = job.makes_way = false;
     job.window.clear();
     job.launched = job.done;
     if (job.on_device) {

@@ -1,5 +1,7 @@
 // The board and a membership of it as plain functions, for callers without torch; board.h and member.h say what each
 // does. A function that can fail returns -1 or null, and error() says why.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -7,6 +9,7 @@
 #include <string>
 
 #include "../../native/board.h"
+#include "../../native/board_file.h"
 #include "../../native/board_layout.h"
 #include "../../native/device_region.h"
 #include "../../native/member.h"
@@ -35,13 +38,14 @@ const char* neaptide_layout(const char* name) {
 }
 
 /// `region`: the name of the device whose region the board gets; null: none.
-Handle* neaptide_board_create(const char* path, std::uint64_t capacity, const char* region, std::uint64_t setting) {
+Handle* neaptide_board_create(const char* path, std::uint64_t capacity, const char* region, std::uint64_t setting,
+                              std::uint64_t chunk_bytes) {
   return guarded(
       [&] {
-        BoardConfig config{capacity, nullptr, setting};
+        BoardConfig config{capacity, nullptr, setting, chunk_bytes};
         if (region != nullptr && (config.region = find_region(std::string(region))) == nullptr)
           throw BoardError(std::string("no device named ") + region + " is built in");
-        return new Handle{Board::open_or_create(path, config)};
+        return new Handle{Board::create(path, config)};
       },
       static_cast<Handle*>(nullptr));
 }
@@ -51,6 +55,13 @@ Handle* neaptide_board_open(const char* path) {
 }
 
 void neaptide_board_close(Handle* handle) { delete handle; }
+
+/// 1: a process has a slot on the board in this file, damaged or not; 0: none; -1: the file cannot be opened.
+int neaptide_board_in_use(const char* path) {
+  return guarded([&] { return any_slot_owned(OpenFile(path, O_RDWR).get()) ? 1 : 0; }, -1);
+}
+int neaptide_board_is_at_its_path(Handle* handle) { return handle->board->is_at_its_path(); }
+int neaptide_board_descriptor(Handle* handle) { return handle->board->descriptor(); }
 
 /// Fills `slots`, which has room for all there can be; returns how many are taken.
 int neaptide_board_snapshot(Handle* handle, BoardTotals* totals, SlotSnapshot* slots) {
@@ -68,6 +79,7 @@ int neaptide_board_slot(Handle* handle, std::uint32_t slot, SlotSnapshot* seen) 
   return attempt([&] { *seen = handle->board->slot(slot); });
 }
 
+std::uint64_t neaptide_board_chunk_bytes(Handle* handle) { return handle->board->chunk_bytes(); }
 /// What the device's region was made with.
 std::uint64_t neaptide_board_region_setting(Handle* handle) { return handle->board->region_setting(); }
 
@@ -76,13 +88,22 @@ int neaptide_board_read_counters(Handle* handle, std::uint64_t* done, std::uint6
   return attempt([&] {
     for (const SlotLayout& slot : handle->board->layout().slots) {
       *done++ = slot.done.load();
-      *held++ = slot.held.load();
+      *held++ = slot.held.load().value_or(0);
     }
   });
 }
 
 int neaptide_board_reap(Handle* handle) {
   return guarded([&] { return static_cast<int>(handle->board->reap()); }, -1);
+}
+int neaptide_board_beat(Handle* handle, std::uint64_t now_ns, std::uint64_t capacity) {
+  return attempt([&] { handle->board->beat(now_ns, capacity); });
+}
+int neaptide_board_stop_beating(Handle* handle) {
+  return attempt([&] { handle->board->stop_beating(); });
+}
+int neaptide_board_controller_silent(Handle* handle, std::uint64_t since_ns) {
+  return guarded([&] { return handle->board->controller_silent(since_ns) ? 1 : 0; }, -1);
 }
 int neaptide_board_set_capacity(Handle* handle, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_capacity(bytes); });
@@ -96,11 +117,32 @@ int neaptide_board_set_permit(Handle* handle, std::uint32_t slot, std::uint32_t 
 int neaptide_board_set_heavy_open(Handle* handle, std::uint32_t slot, std::uint32_t open) {
   return attempt([&] { handle->board->set_heavy_open(slot, open != 0); });
 }
+int neaptide_board_set_gate(Handle* handle, std::uint32_t slot, std::uint64_t until_ns, std::uint32_t holds_light) {
+  return attempt([&] { handle->board->set_gate(slot, until_ns, holds_light != 0); });
+}
+int neaptide_board_set_deadline_class(Handle* handle, std::uint32_t slot, std::uint32_t deadline) {
+  return attempt([&] { handle->board->set_deadline_class(slot, deadline != 0); });
+}
+int neaptide_board_set_share(Handle* handle, std::uint32_t slot, std::uint32_t millionths) {
+  return attempt([&] { handle->board->set_share(slot, millionths); });
+}
+int neaptide_board_lift_controls(Handle* handle, std::uint32_t slot) {
+  return attempt([&] { handle->board->lift_controls(slot); });
+}
 int neaptide_board_set_inflight_cap(Handle* handle, std::uint32_t slot, std::uint32_t kernels) {
   return attempt([&] { handle->board->set_inflight_cap(slot, kernels); });
 }
 int neaptide_board_set_ceiling(Handle* handle, std::uint32_t slot, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_ceiling(slot, bytes); });
+}
+int neaptide_board_set_lane(Handle* handle, std::uint32_t slot, std::uint32_t lane) {
+  return attempt([&] { handle->board->set_lane(slot, lane); });
+}
+int neaptide_board_set_lane_bytes(Handle* handle, std::uint32_t lane, std::uint64_t bytes) {
+  return attempt([&] { handle->board->set_lane_bytes(lane, bytes); });
+}
+int neaptide_board_lane_bytes(Handle* handle, std::uint32_t lane, std::uint64_t* bytes) {
+  return attempt([&] { *bytes = handle->board->lane_bytes(lane); });
 }
 int neaptide_board_forget_expected_leases(Handle* handle, std::uint32_t slot) {
   return attempt([&] { handle->board->forget_expected_leases(slot); });
@@ -118,6 +160,8 @@ int neaptide_process_state(std::int32_t pid, std::uint64_t start_time) {
 Member* neaptide_member_join(Handle* handle, const char* job) {
   return guarded([&] { return new Member(handle->board, job); }, static_cast<Member*>(nullptr));
 }
+void neaptide_member_mend(Member* member) { member->mend(); }
+std::uint64_t neaptide_member_held(Member* member) { return member->held_bytes(); }
 void neaptide_member_leave(Member* member) { delete member; }
 std::uint32_t neaptide_member_slot(Member* member) { return member->slot(); }
 /// 0: granted, else why not (Lease).

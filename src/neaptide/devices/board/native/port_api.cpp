@@ -1,5 +1,6 @@
 // LaunchPort without torch, for devices/board/port.py: one thread runs the launch layer of several jobs under a
 // scripted clock. No call here waits.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -94,6 +95,9 @@ ScriptedPort* neaptide_port_join(BoardHandle* handle, const char* job) {
 void neaptide_port_leave(ScriptedPort* port) { delete port; }
 std::uint32_t neaptide_port_slot(ScriptedPort* port) { return port->member.slot(); }
 void neaptide_port_set_now(ScriptedPort* port, std::uint64_t time_ns) { port->driver.set_now(time_ns); }
+void neaptide_port_set_host_memory(ScriptedPort* port, std::uint32_t there) {
+  port->driver.set_host_memory(there != 0);
+}
 
 /// Entry, or -1.
 int neaptide_port_try_enter(ScriptedPort* port, std::uint32_t heavy) {
@@ -101,7 +105,17 @@ int neaptide_port_try_enter(ScriptedPort* port, std::uint32_t heavy) {
 }
 void neaptide_port_exit(ScriptedPort* port) { port->port.gates().leave(); }
 /// Whether a kernel that was launched may run now.
-int neaptide_port_may_run(ScriptedPort* port, std::uint32_t heavy) { return port->port.may_run(heavy != 0); }
+int neaptide_port_may_run(ScriptedPort* port, std::uint32_t heavy, std::uint64_t lasts_ns) {
+  return port->port.may_run(heavy != 0, lasts_ns);
+}
+/// Whether a deadline job has kernels in flight and this job is none: its kernels that have not begun make way.
+int neaptide_port_makes_way(ScriptedPort* port) {
+  if (port->member.in_deadline_class()) return 0;
+  const BoardSnapshot seen = port->member.board().snapshot();
+  return std::any_of(seen.slots.begin(), seen.slots.end(),
+                     [](const SlotSnapshot& slot) { return slot.deadline_class != 0 && slot.launched > slot.done; });
+}
+double neaptide_port_share(ScriptedPort* port) { return port->member.share(); }
 void neaptide_port_launched(ScriptedPort* port, std::uint64_t kernels) {
   port->port.launched(kernels);
   for (std::uint64_t kernel = 0; kernel < kernels; ++kernel) port->driver.launch(kStream);
@@ -158,6 +172,7 @@ void neaptide_port_refuse(ScriptedPort* port, const char* reason) { port->port.r
 int neaptide_port_serve(ScriptedPort* port) {
   return guarded(
       [&] {
+        port->member.mend();
         if (port->member.request() != Request::none) port->claim.reset();  // an evicted job claims nothing
         return static_cast<int>(port->port.step());
       },

@@ -72,6 +72,7 @@ void Gates::leave() {
 }
 
 void Gates::wait(Entry cause) {
+  const Waits waits(member_);
   switch (cause) {
     case Entry::refused:
       throw LaunchRefused(refusal_);
@@ -86,7 +87,7 @@ void Gates::wait(Entry cause) {
       return await_permit();
     case Entry::heavy:
       blocking_with_interrupts([this](Deadline look) {
-        return member_.wait_control([this] { return member_.heavy_open() || refused(); }, look);
+        return member_.wait_control([this] { return gate_clear(true, 0) || refused(); }, look);
       });
       return;
     case Entry::entered:
@@ -108,6 +109,7 @@ bool Gates::permit_iteration() {
     member_.set_state(SlotState::running);
     member_.renew_age();  // an iteration that waited long for its permit is not older than those that ran meanwhile
   }
+  member_.enter_iteration(*iteration_);
   iteration_.reset();
   on_permit_();
   began_ns_.store(driver_.now_ns());
@@ -166,13 +168,15 @@ bool Gates::quiesce(Deadline deadline) {
   return changed_.wait_until(lock, deadline, [this] { return inside_.load() == 0; });
 }
 
-void Gates::pass_execution(bool heavy) {
+void Gates::pass_execution(bool heavy, std::uint64_t lasts_ns) {
   for (;;) {
     if (!execution_open()) {
+      const Waits waits(member_);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return execution_open(); });
-    } else if (heavy && !member_.heavy_open()) {
-      member_.wait_heavy_open(Deadline::max());
+    } else if (!gate_clear(heavy, lasts_ns)) {
+      const Waits waits(member_);
+      member_.wait_control([&] { return gate_clear(heavy, lasts_ns); }, Deadline::max());
     } else {
       return;
     }

@@ -34,7 +34,7 @@ enum class Entry : std::uint32_t {
   held,           // launches are held, or the process's memory is in host memory
   permit,         // the iteration that this launch begins has no permit yet
   request,        // a controller's request must be served first
-  heavy,          // the board holds heavy kernels of this process; only LaunchPort says so
+  heavy,          // the board's gate holds the kernel; only LaunchPort says so
   in_flight_cap,  // as many kernels are in flight as may be; only LaunchPort says so
   refused,        // no launch will ever go on
 };
@@ -81,9 +81,17 @@ class Gates {
   bool quiesce(Deadline deadline);
 
   /// Cheap test whether pass_execution() could wait.
-  bool execution_clear(bool heavy) const { return execution_open() && (!heavy || member_.heavy_open()); }
-  /// Waits until a kernel may run.
-  void pass_execution(bool heavy);
+  bool execution_clear(bool heavy, std::uint64_t lasts_ns) const {
+    return execution_open() && gate_clear(heavy, lasts_ns);
+  }
+  /// Waits until a kernel may run that is expected to take this long.
+  void pass_execution(bool heavy, std::uint64_t lasts_ns);
+  /// Whether the board's gate lets a kernel of this duration pass: a light one, or while it is open long enough.
+  bool gate_clear(bool heavy, std::uint64_t lasts_ns) const {
+    const std::uint64_t until_ns = member_.heavy_until_ns();
+    if (until_ns == kAlways || (!heavy && !member_.gate_holds_light())) return true;
+    return until_ns != 0 && driver_.now_ns() + lasts_ns <= until_ns;
+  }
 
  private:
   static constexpr std::uint32_t kHeld = 1;

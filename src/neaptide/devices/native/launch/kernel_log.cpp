@@ -4,16 +4,18 @@
 
 namespace neaptide {
 
-void KernelLog::start(std::size_t records, Traffic now) {
-  moved_since_last(now);
-  ring_.assign(std::max<std::size_t>(records, 1), {});
-  next_.store(0);
+void KernelLog::start(std::size_t records) {
+  const std::lock_guard lock(mutex_);
+  ring_ = {};
+  most_ = std::max<std::size_t>(records, 1);
+  next_ = 0;
   enabled_.store(true);
 }
 
 std::vector<KernelRecord> KernelLog::read() const {
-  const auto end = next_.load();
-  const auto begin = end - std::min<std::uint64_t>(end, ring_.size());
+  const std::lock_guard lock(mutex_);
+  const auto end = next_;
+  const auto begin = end - ring_.size();
   std::vector<KernelRecord> records;
   records.reserve(end - begin);
   for (auto i = begin; i < end; ++i) records.push_back(ring_[i % ring_.size()]);
@@ -22,8 +24,8 @@ std::vector<KernelRecord> KernelLog::read() const {
 }
 
 std::uint64_t KernelLog::dropped() const {
-  const auto written = next_.load();
-  return written > ring_.size() ? written - ring_.size() : 0;
+  const std::lock_guard lock(mutex_);
+  return next_ > ring_.size() ? next_ - ring_.size() : 0;
 }
 
 }  // namespace neaptide

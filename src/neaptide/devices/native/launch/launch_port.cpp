@@ -1,5 +1,8 @@
 #include "launch_port.h"
 
+#include <unistd.h>
+
+#include <string>
 #include <utility>
 
 #include "blocking.h"
@@ -9,12 +12,14 @@ namespace neaptide {
 LaunchPort::LaunchPort(Driver& driver, Member& member, const LaunchOptions& options)
     : driver_(driver),
       member_(member),
+      before_waiting_for_room_(options.before_waiting_for_room),
       forecast_(member),
       in_flight_(member, forecast_, options.may_spin),
       gates_(
           driver, member, [this](Request request) { requests_.serve(request); },
           [this] { forecast_.begin(in_flight_.launched()); }),
-      requests_(member, gates_, in_flight_, forecast_, options.drain),
+      requests_(member, gates_, in_flight_, forecast_, options.drain,
+                [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); }),
       arena_(driver, member, arena_options(options)),
       reporter_(std::make_shared<Reporter>()) {
   requests_.set_arena(arena_);
@@ -36,6 +41,7 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
     OutsideLaunch outside(gates_);
     blocking(wait);
   };
+  result.on_too_small = [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); };
   result.on_request = [this](Request request) {
     OutsideLaunch outside(gates_);
     requests_.serve(request);
@@ -43,10 +49,19 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
   return result;
 }
 
+void LaunchPort::say_too_small(std::uint64_t needed_bytes) const {
+  const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); };
+  const std::string needed = mebibytes(needed_bytes), job = member_.board().slot(member_.slot()).job.text;
+  const std::string line = "neaptide: job " + job + " waits: it needs " + needed + " MiB, and the budget is " +
+                           mebibytes(member_.board().capacity_bytes()) +
+                           " MiB now; it goes on when there is more (neaptide budget " + needed + "MiB)\n";
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));  // nobody may be there to read it
+}
+
 Entry LaunchPort::try_enter(bool heavy) {
   const Entry entry = gates_.try_enter();
   if (entry != Entry::entered) return entry;
-  if (in_flight_.room() && (!heavy || member_.heavy_open())) return Entry::entered;
+  if (in_flight_.room() && gates_.gate_clear(heavy, 0)) return Entry::entered;
   gates_.leave();
   return in_flight_.room() ? Entry::heavy : Entry::in_flight_cap;
 }
@@ -56,10 +71,12 @@ Launch LaunchPort::enter(bool heavy) {
   for (;;) {
     const Entry entry = try_enter(heavy);
     if (entry == Entry::entered) return Launch(gates_, Launch::Entered{});
-    if (entry == Entry::in_flight_cap)
-      in_flight_.wait_for_room();
-    else
+    if (entry != Entry::in_flight_cap) {
       gates_.wait(entry);
+      continue;
+    }
+    if (before_waiting_for_room_) before_waiting_for_room_();
+    in_flight_.wait_for_room();
   }
 }
 
@@ -79,7 +96,7 @@ std::optional<LaunchedIteration> LaunchPort::end_iteration() {
 
 void LaunchPort::report_after(std::string frame) {
   driver_.call_after(driver_.current_stream(),
-                     [reporter = reporter_, frame = std::move(frame)] { reporter->send(frame, false); });
+                     [reporter = reporter_, frame = std::move(frame)] { reporter->send_progress(frame); });
 }
 
 void LaunchPort::report_iteration(IterationFrame frame, LaunchedIteration iteration) {

@@ -37,6 +37,8 @@ struct LaunchOptions {
   std::function<bool()> may_spin;
   /// Waits for all launched work; unset: waiting for the streams that have memory is enough.
   std::function<void()> drain;
+  /// Called before a thread waits for room in flight: a device that counts kernels in batches closes its batch.
+  std::function<void()> before_waiting_for_room;
   /// Whether a thread of the port serves requests while the program launches nothing. Without it, call step().
   bool request_thread = true;
 };
@@ -68,10 +70,10 @@ class LaunchPort {
   /// Kernels were launched; the device has done kernels.
   void launched(std::uint64_t kernels = 1) { in_flight_.launched(kernels); }
   void passed(std::uint64_t kernels = 1) { in_flight_.passed(kernels); }
-  /// Whether a launched kernel may run now. Changes nothing.
-  bool may_run(bool heavy) const { return gates_.execution_clear(heavy); }
+  /// Whether a launched kernel may run now, if it takes `lasts_ns` as far as that is known. Changes nothing.
+  bool may_run(bool heavy, std::uint64_t lasts_ns = 0) const { return gates_.execution_clear(heavy, lasts_ns); }
   /// Waits until it may.
-  void wait_until_may_run(bool heavy) { gates_.pass_execution(heavy); }
+  void wait_until_may_run(bool heavy, std::uint64_t lasts_ns = 0) { gates_.pass_execution(heavy, lasts_ns); }
 
   // Iterations.
   /// Makes the next launch begin an iteration on the board and wait for its permit.
@@ -108,20 +110,30 @@ class LaunchPort {
   Arena& arena() { return arena_; }
   Gates& gates() { return gates_; }
   InFlight& in_flight() { return in_flight_; }
+  /// The program's own log, and the one by which the process is measured.
   KernelLog& kernel_log() { return kernel_log_; }
+  KernelLog& measuring_log() { return measuring_log_; }
+  bool logs_kernels() const { return kernel_log_.enabled() || measuring_log_.enabled(); }
+  void log(const KernelRecord& record) {
+    if (kernel_log_.enabled()) kernel_log_.write(record);
+    if (measuring_log_.enabled()) measuring_log_.write(record);
+  }
   const std::shared_ptr<Reporter>& reporter() { return reporter_; }
 
  private:
   ArenaOptions arena_options(const LaunchOptions& options);
+  void say_too_small(std::uint64_t needed_bytes) const;
 
   Driver& driver_;
   Member& member_;
+  const std::function<void()> before_waiting_for_room_;
   LeaseForecast forecast_;
   InFlight in_flight_;
   Gates gates_;
   RequestService requests_;
   Arena arena_;
   KernelLog kernel_log_;
+  KernelLog measuring_log_;
   std::shared_ptr<Reporter> reporter_;     // calls that wait for the device hold it too
   std::uint64_t ended_ = 0;                // iterations that end_iteration() ended
   std::mutex ended_mutex_;                 // guards it; a leaf

@@ -1,6 +1,8 @@
 #include "request_service.h"
 
+#include <algorithm>
 #include <stdexcept>
+#include <thread>
 
 #include "blocking.h"
 
@@ -8,7 +10,8 @@ namespace neaptide {
 namespace {
 
 constexpr auto kServeTime = std::chrono::seconds(60);
-constexpr auto kLookTime = std::chrono::seconds(1);  // between looks whether the process is about to end
+constexpr auto kLookTime = std::chrono::seconds(1);           // between looks whether the process is about to end
+constexpr auto kDriverTime = std::chrono::milliseconds(100);  // before a driver that failed is asked again
 
 Deadline after(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
 
@@ -23,32 +26,47 @@ void RequestService::serve(Request request) {
       return;
     case Request::evict:
     case Request::suspend:
+      if (member_.controller_silent()) {  // it would be restored at once
+        member_.finish_request(request);
+        return;
+      }
       return serve_eviction(request);
     case Request::restore:
     case Request::resume:
-      begin_return();
-      while (!stopping_.load() && !restore(after(kLookTime))) {
-      }
+      return_all();
       finish_return(request);
   }
 }
 
 void RequestService::serve_eviction(Request request) {
-  move_out(request, after(kServeTime));
+  if (!move_out(request, after(kServeTime))) return;
   auto answer = Request::none;
   const auto may_return = [&] {
     answer = member_.request();
-    return answer == Request::restore || answer == Request::resume || stopping_.load();
+    return answer == Request::restore || answer == Request::resume || stopping_.load() || member_.controller_silent();
   };
   blocking([&] { member_.wait_control(may_return, Deadline::max()); });
-  begin_return();
-  while (!stopping_.load() && !restore(after(kLookTime))) {
-  }
+  return_all();
   finish_return(answer);
 }
 
+void RequestService::return_all() {
+  begin_return();
+  for (bool told = false; !stopping_.load() && !restore(after(kLookTime));) {
+    const std::uint64_t bytes = arena_->stats().evicted_bytes;
+    if (!told && bytes > member_.board().capacity_bytes()) {
+      told = true;
+      on_too_small_(bytes);
+    }
+  }
+}
+
 Service RequestService::step() {
-  const Request request = member_.request();
+  Request request = member_.request();
+  if (member_.controller_silent()) {
+    if (request == Request::evict || request == Request::suspend) member_.finish_request(request);
+    request = arena_->evicted() ? Request::restore : Request::none;
+  }
   switch (request) {
     case Request::none:
       return Service::nothing;
@@ -56,8 +74,7 @@ Service RequestService::step() {
     case Request::suspend:
       claim_.reset();
       if (in_flight_.count() > 0) return Service::busy;
-      move_out(request, after({}));
-      return Service::evicted;
+      return move_out(request, after({})) ? Service::evicted : Service::failed;
     case Request::restore:
     case Request::resume:
       if (!claim_) begin_return();
@@ -72,17 +89,18 @@ Service RequestService::step() {
   return Service::nothing;
 }
 
-void RequestService::move_out(Request request, Deadline deadline) {
+bool RequestService::move_out(Request request, Deadline deadline) {
   try {
     evict(deadline);
-  } catch (...) {  // the process goes on as it was; a controller sees that it still holds its memory
+  } catch (const std::exception&) {
     member_.finish_request(request);
-    throw;
+    return false;
   }
   forecast_.leave();
   member_.demote_claim();  // a thread that waits for memory may wait at the gate with its claim published
   member_.set_state(request == Request::evict ? SlotState::evicted : SlotState::suspended);
   member_.finish_request(request);
+  return true;
 }
 
 void RequestService::begin_return() {
@@ -114,7 +132,11 @@ std::size_t RequestService::evict(Deadline deadline) {
 
 bool RequestService::restore(Deadline deadline) {
   bool back = false;
-  blocking([&] { back = arena_->restore(deadline); });
+  try {
+    blocking([&] { back = arena_->restore(deadline); });
+  } catch (const DriverError&) {  // the host has no memory for the device now; what was evicted is still whole
+    blocking([&] { std::this_thread::sleep_until(std::min(deadline, after(kDriverTime))); });
+  }
   if (back) gates_.open_after_eviction();
   return back;
 }

@@ -1,6 +1,7 @@
 // Does what a controller asks of the process: evict its memory to host memory, and restore it.
 //
 // Two ways: serve() waits for what it needs and, after an eviction, until the memory is restored; step() never waits.
+// While the controller is silent (board.h), nothing is evicted, and what is evicted is restored.
 //
 // Lock order: the request mutex comes before every other lock of the launch layer, the arena and the device.
 #pragma once
@@ -21,20 +22,28 @@
 namespace neaptide {
 
 /// What step() came to. `busy`: the request is not served yet, because launched work has to end (evict, suspend) or
-/// because there is no memory yet (restore, resume).
-enum class Service : std::uint32_t { nothing, busy, evicted, restored };
+/// because there is no memory yet (restore, resume). `failed`: the memory stays on the device (serve() says why).
+enum class Service : std::uint32_t { nothing, busy, evicted, restored, failed };
 
 class RequestService {
  public:
-  /// `drain` waits for all launched work; unset: the arena's own wait for its streams is enough.
+  /// `drain` waits for all launched work; unset: the arena's own wait for its streams is enough. `on_too_small` is
+  /// called when the memory cannot return because the device has become too small for it, with its bytes.
   RequestService(Member& member, Gates& gates, InFlight& in_flight, LeaseForecast& forecast,
-                 std::function<void()> drain)
-      : member_(member), gates_(gates), in_flight_(in_flight), forecast_(forecast), drain_(std::move(drain)) {}
+                 std::function<void()> drain, std::function<void(std::uint64_t)> on_too_small)
+      : member_(member),
+        gates_(gates),
+        in_flight_(in_flight),
+        forecast_(forecast),
+        drain_(std::move(drain)),
+        on_too_small_(std::move(on_too_small)) {}
 
   /// Must be called before anything else; the arena needs the service for its own options.
   void set_arena(Arena& arena) { arena_ = &arena; }
 
   /// Serves a request unless another thread has; returns when the process may launch again. Call it outside a launch.
+  /// An eviction may fail: there is no host memory, or a launch does not end. The process then goes on as it was, and
+  /// the controller sees a request that is finished and memory that is still held. Never throws for that.
   void serve(Request request);
   /// Serves the pending request as far as it goes without waiting. A restore that finds no memory keeps its place in
   /// line until a later step succeeds. For a caller that has no other threads.
@@ -50,7 +59,8 @@ class RequestService {
 
  private:
   void serve_eviction(Request request);
-  void move_out(Request request, Deadline deadline);
+  bool move_out(Request request, Deadline deadline);
+  void return_all();
   void begin_return();
   void finish_return(Request request);
 
@@ -59,6 +69,7 @@ class RequestService {
   InFlight& in_flight_;
   LeaseForecast& forecast_;
   const std::function<void()> drain_;
+  const std::function<void(std::uint64_t)> on_too_small_;
   Arena* arena_ = nullptr;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;                 // held while a request is served

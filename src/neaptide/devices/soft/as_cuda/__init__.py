@@ -6,8 +6,6 @@ operators cost what they cost on `soft`. What works and what cannot is in docs/c
 
 from __future__ import annotations
 
-import sys
-
 import torch
 
 from neaptide.devices.soft.as_cuda.patches import Patches
@@ -16,17 +14,20 @@ _patches: list[Patches] = []  # one if it is installed
 
 
 def install() -> bool:
-    """Make `cuda` a name of `soft`, and print that once. Returns False, changing nothing, where there is a GPU."""
+    """Make `cuda` a name of `soft`. Returns False, changing nothing, where there is a GPU."""
     if _patches:
         return True
     if torch.cuda.is_available():
         return False
-    from neaptide.devices import soft  # noqa: F401 - makes the device
+    from neaptide.devices.soft import registering  # noqa: F401 - makes the device
     from neaptide.devices.soft.as_cuda import answers, autocast, names, refusals, tensors
 
     patches = Patches()
     names.join()
     patches.when_undone(names.part)
+    # Torch remembers the module of each device by its name, which changes here and when this is undone.
+    torch.get_device_module.cache_clear()
+    patches.when_undone(torch.get_device_module.cache_clear)
     try:
         for part in (answers, autocast, refusals, tensors):
             part.patch(patches)
@@ -34,7 +35,6 @@ def install() -> bool:
         patches.undo()
         raise
     _patches.append(patches)
-    print("neaptide: there is no GPU here, so cuda means the software GPU (soft)", file=sys.stderr, flush=True)
     return True
 
 

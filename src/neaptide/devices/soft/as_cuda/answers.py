@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from neaptide.core.units import format_bytes
-from neaptide.devices.soft import native, torch_module
+from neaptide.devices.soft import torch_module
 from neaptide.devices.soft.as_cuda import streams
 from neaptide.devices.soft.as_cuda.patches import Patches
 from neaptide.devices.soft.as_cuda.streams import Device
+from neaptide.devices.soft.extension import native
 
 CAPABILITY = (8, 0)  # of the first GPUs with bfloat16, which soft has too
 
@@ -96,13 +97,6 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
     return nested
 
 
-def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Check the fraction, and do no more: the daemon decides what a process may hold."""
-    torch_module.set_device(device)
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-
-
 class Cudart:
     """The calls of the CUDA runtime that programs make through torch; each reports success."""
 
@@ -164,8 +158,6 @@ def answers() -> dict[str, Any]:
         "memory_snapshot": _answer([]),
         "_record_memory_history": _do_nothing,
         "host_memory_stats": _answer({}),
-        "set_per_process_memory_fraction": set_per_process_memory_fraction,
-        "get_per_process_memory_fraction": _answer(1.0),
         "get_allocator_backend": _answer("soft"),
         "device_memory_used": lambda device=None: -int.__sub__(*torch_module.mem_get_info(device)),
         "ipc_collect": _do_nothing,

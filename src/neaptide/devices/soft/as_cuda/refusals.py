@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 
+from neaptide.core.text import complain
 from neaptide.devices.soft.as_cuda.patches import Patches
 
 _IMPOSSIBLE = {
@@ -49,7 +49,7 @@ class _Saying:
 
     def __call__(self) -> None:
         if self._line is not None:
-            print(f"neaptide: {self._line}", file=sys.stderr, flush=True)
+            complain(self._line)
         self._line = None
 
 

@@ -11,8 +11,6 @@ namespace neaptide::soft {
 namespace {
 
 std::atomic<Hint> current_hint{Hint::ephemeral};
-std::atomic<std::uint64_t> taken_bytes{0};
-std::atomic<std::uint64_t> given_bytes{0};
 
 /// What a storage owns.
 struct Block {
@@ -33,7 +31,6 @@ void delete_block(void* context) {
   std::unique_ptr<Block> block(static_cast<Block*>(context));
   auto* runtime = Runtime::find();
   if (runtime == nullptr) return;  // a forked child, or the device has been stopped
-  given_bytes.fetch_add(block->bytes, std::memory_order_relaxed);
   runtime->arena().deallocate(block->address);
 }
 
@@ -41,7 +38,9 @@ Address take(Runtime& runtime, std::size_t bytes) {
   try {
     return runtime.arena().allocate(bytes, HostDriver::current(), hint());
   } catch (const OutOfMemory& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+    const std::string job = runtime.board().slot(runtime.member().slot()).job.text;
+    const std::uint64_t budget_mib = runtime.board().capacity_bytes() >> 20;
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what(), " (neaptide: job ", job, ", budget ", budget_mib, " MiB)");
   } catch (const LaunchRefused& refusal) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, refusal.what());
   }
@@ -54,7 +53,6 @@ class SoftAllocator final : public c10::DeviceAllocator {
     auto& runtime = Runtime::get();
     const auto address = take(runtime, bytes);
     auto* data = reinterpret_cast<void*>(address);  // NOLINT: on this driver an address is a pointer
-    taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
     auto block = std::make_unique<Block>(Block{address, bytes, host_storage_at(data, bytes)});
     return {data, block.release(), &delete_block, soft_device()};
   }
@@ -66,7 +64,7 @@ class SoftAllocator final : public c10::DeviceAllocator {
 
   bool initialized() override { return Runtime::find() != nullptr; }
   void emptyCache(c10::MempoolId_t /*pool*/) override {
-    blocking([] { Runtime::get().arena().empty_cache(); });
+    if (Runtime::find() != nullptr) blocking([] { Runtime::get().arena().empty_cache(); });
   }
 
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
@@ -76,7 +74,8 @@ class SoftAllocator final : public c10::DeviceAllocator {
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex /*device*/) override {
-    const auto stats = Runtime::get().arena().stats();
+    auto* runtime = Runtime::find();
+    const auto stats = runtime != nullptr ? runtime->arena().stats() : ArenaStats{};
     c10::CachingDeviceAllocator::DeviceStats result;
     auto& allocated = result.allocated_bytes[0];
     allocated.current = static_cast<std::int64_t>(stats.needed);
@@ -96,7 +95,9 @@ class SoftAllocator final : public c10::DeviceAllocator {
     return result;
   }
   void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
-  void resetPeakStats(c10::DeviceIndex /*device*/) override { Runtime::get().arena().reset_peaks(); }
+  void resetPeakStats(c10::DeviceIndex /*device*/) override {
+    if (auto* runtime = Runtime::find()) runtime->arena().reset_peaks();
+  }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex /*device*/) override {
     auto& board = Runtime::get().board();
@@ -124,8 +125,6 @@ c10::Storage host_storage(const c10::Storage& storage) {
 
 void set_hint(Hint hint) { current_hint.store(hint); }
 Hint hint() { return current_hint.load(std::memory_order_relaxed); }
-
-Traffic traffic() { return {taken_bytes.load(), given_bytes.load()}; }
 
 void reserve_scratch(std::size_t bytes) {
   auto& runtime = Runtime::get();

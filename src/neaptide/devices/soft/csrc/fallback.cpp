@@ -3,6 +3,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
 #include <torch/library.h>
 
 #include "alias.h"
@@ -114,12 +115,14 @@ void launch_asynchronously(const c10::OperatorHandle& handle, const Operator& op
   push_returns(op, stack, std::move(fresh));
 }
 
-/// Copies the real results into new device tensors.
-std::vector<c10::IValue> import_results(const Operator& op, Arguments results) {
+using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;  // an alias of device memory, and what it gets
+
+/// Makes device tensors for the real results; `copies` gets what is to be copied into them.
+std::vector<c10::IValue> import_results(const Operator& op, Arguments results, Copies& copies) {
   std::vector<c10::IValue> fresh;
-  const auto import = [](const at::Tensor& result) {
+  const auto import = [&](const at::Tensor& result) {
     auto tensor = Layout::of(result).make();
-    if (tensor.defined()) alias_of(tensor).copy_(result);
+    if (tensor.defined()) copies.emplace_back(alias_of(tensor), result);
     return tensor;
   };
   for (std::size_t i = 0; i < op.returns; ++i) {
@@ -158,22 +161,46 @@ Observation run_synchronously(const c10::OperatorHandle& handle, const Operator&
     outs.emplace_back(real, stand_in);
   }
   const auto width = width_of(op, arguments, Runtime::get().width());
-  run_and_wait(op.name, width, [&] { handle.callBoxed(results); });
+  run_and_wait(op.name, width, [&, grad = !op.grad_matters || c10::GradMode::is_enabled()] {
+    const c10::AutoGradMode as_launched(grad);
+    handle.callBoxed(results);
+  });
   Observation seen;
+  Copies copies;
   for (auto& [real, stand_in] : outs) {
     if (real.sizes() != stand_in.sizes()) {
       seen.resized = true;
       at::native::resize_output(real, stand_in.sizes());
     }
-    alias_of(real).copy_(stand_in);
+    copies.emplace_back(alias_of(real), stand_in);
   }
   if (!op.synchronous) seen.signature = observe(op, results);
-  push_returns(op, stack, import_results(op, results));
+  auto fresh = import_results(op, results, copies);
+  // On the stream: a new block may be one that another thread has freed while its kernels are still to run.
+  if (!copies.empty()) {
+    launch_function(op.name, 1, [copies = std::move(copies)] {
+      for (const auto& [target, source] : copies) target.copy_(source);
+    });
+  }
+  push_returns(op, stack, std::move(fresh));
   return seen;
 }
 
+/// Reports an error of a kernel like one of any other launch: later. `inferred` says what the results would have been.
+void report_later(const Operator& op, const Signature& inferred, torch::jit::Stack* stack) {
+  Runtime::get().errors().put(std::current_exception());
+  std::vector<at::Tensor> aliases;
+  push_returns(op, stack, make_returns(inferred, aliases));
+}
+
+void keep_observed(Observation seen, std::uint32_t width, std::string key) {
+  if (!seen.signature || seen.resized) return;
+  seen.signature->width = width;
+  keep_signature(std::move(key), std::move(seen.signature));
+}
+
 /// The first launch of an operator whose Meta kernel has an opinion: runs it to see whether that opinion can be trusted
-/// from now on. An error of the kernel is then one of values, and is reported like any other later.
+/// from now on. An error of the kernel is then one of values.
 void prove_meta(const c10::OperatorHandle& handle, const Operator& op, std::unique_ptr<Signature> inferred,
                 std::string key, torch::jit::Stack* stack) {
   Observation seen;
@@ -182,16 +209,27 @@ void prove_meta(const c10::OperatorHandle& handle, const Operator& op, std::uniq
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (...) {
-    Runtime::get().errors().put(std::current_exception());
-    std::vector<at::Tensor> aliases;
-    push_returns(op, stack, make_returns(*inferred, aliases));
+    report_later(op, *inferred, stack);
     return;
   }
   const bool right = seen.signature && seen.signature->returns == inferred->returns;
   op.meta = right ? Operator::Meta::trusted : Operator::Meta::wrong;
-  if (!seen.signature || seen.resized) return;
-  seen.signature->width = inferred->width;
-  keep_signature(std::move(key), std::move(seen.signature));
+  keep_observed(std::move(seen), inferred->width, std::move(key));
+}
+
+/// Runs the kernel to see its results. Only after an error the Meta kernel is asked, whether it is one of values.
+void observe_launch(const c10::OperatorHandle& handle, const Operator& op, std::string key, torch::jit::Stack* stack) {
+  const auto arguments = torch::jit::last(*stack, op.arguments);
+  const auto width = width_of(op, arguments, Runtime::get().width());
+  try {
+    keep_observed(run_synchronously(handle, op, stack), width, std::move(key));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (...) {
+    const auto inferred = op.meta == Operator::Meta::wrong ? Inference{} : infer(handle, op, arguments);
+    if (!inferred.signature || !inferred.resizes.empty()) throw;
+    report_later(op, *inferred.signature, stack);
+  }
 }
 
 }  // namespace
@@ -215,7 +253,7 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
   class Function final : public Task {
    public:
     Function(const std::string& name, std::uint32_t width, std::function<void()> function)
-        : Task(width), function_(std::move(function)), logged_(Runtime::get().kernel_log().enabled()) {
+        : Task(width), function_(std::move(function)), logged_(Runtime::get().port().logs_kernels()) {
       if (logged_) record_ = begin_record(name, 0, width);
     }
     void run() override {
@@ -223,7 +261,7 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
       function_();
       if (!logged_) return;
       record_.end_ns = now_ns();
-      Runtime::get().kernel_log().write(record_);
+      Runtime::get().port().log(record_);
     }
 
    private:
@@ -253,7 +291,7 @@ void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
     }
     if (auto known = find_signature(key)) return launch_asynchronously(handle, op, known, stack);
     const std::string bytes(key.bytes());
-    if (op.meta != Operator::Meta::wrong) {
+    if (op.meta != Operator::Meta::wrong && meta_is_cheap()) {
       auto inferred = infer(handle, op, arguments);
       if (!inferred.resizes.empty() && inferred.signature) {
         for (const auto& [i, sizes] : inferred.resizes) at::native::resize_output(arguments[i].toTensor(), sizes);
@@ -267,12 +305,7 @@ void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
         return prove_meta(handle, op, std::move(inferred.signature), bytes, stack);
       }
     }
-    const auto width = width_of(op, arguments, runtime.width());
-    auto seen = run_synchronously(handle, op, stack);
-    if (seen.signature && !seen.resized) {
-      seen.signature->width = width;
-      keep_signature(bytes, std::move(seen.signature));
-    }
+    observe_launch(handle, op, bytes, stack);
     return;
   }
 }

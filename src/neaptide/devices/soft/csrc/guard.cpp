@@ -40,15 +40,14 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return soft_device();
   }
   c10::Device getDevice() const override { return soft_device(); }
-  void setDevice(c10::Device device) const override {
-    TORCH_CHECK(device.index() <= 0, "soft: there is one device, soft:0, not ", device);
-  }
+  void setDevice(c10::Device device) const override { check_ordinal(device); }
   void uncheckedSetDevice(c10::Device /*device*/) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
   c10::Stream getStream(c10::Device /*device*/) const override { return stream(HostDriver::current()); }
   c10::Stream getDefaultStream(c10::Device /*device*/) const override { return stream(0); }
-  c10::Stream getNewStream(c10::Device /*device*/, int /*priority*/) const override {
+  c10::Stream getNewStream(c10::Device device, int /*priority*/) const override {
+    check_ordinal(device);
     return stream(Runtime::get().new_stream());
   }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
@@ -62,7 +61,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     at(which).drain();
     Runtime::get().errors().rethrow();
   }
-  void synchronizeDevice(const c10::DeviceIndex /*device*/) const override { Runtime::get().synchronize(); }
+  void synchronizeDevice(const c10::DeviceIndex /*device*/) const override { synchronize(); }
 
   void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
     delete static_cast<Handle*>(event);  // NOLINT: torch owns it as a raw pointer

@@ -68,16 +68,15 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return Runtime::find() != nullptr; }
   c10::DeviceIndex deviceCount() const override { return 1; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
-  void setCurrentDevice(c10::DeviceIndex device) const override {
-    TORCH_CHECK(device == 0, "soft: there is one device, soft:0, not ", static_cast<int>(device));
-  }
+  void setCurrentDevice(c10::DeviceIndex device) const override { check_ordinal({kSoft, device}); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
     setCurrentDevice(device);
     return 0;
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex /*device*/) const override { return 0; }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex /*device*/) const override { return default_generator(); }
-  at::Generator getNewGenerator(c10::DeviceIndex /*device*/) const override {
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    check_ordinal({kSoft, device});
     return at::make_generator<SoftGenerator>();
   }
   at::Device getDeviceFromPtr(void* /*data*/) const override { return soft_device(); }

@@ -3,6 +3,7 @@
 #include <ATen/ops/clone.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/zero.h>
+#include <c10/core/GradMode.h>
 
 #include "allocator.h"
 #include "placement.h"
@@ -20,12 +21,12 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 
 KernelRecord begin_record(const std::string& name, std::uint64_t signature, std::uint32_t width) {
   KernelRecord record;
-  const auto moved = Runtime::get().kernel_log().moved_since_last(traffic());
+  const auto memory = Runtime::get().arena().stats();
   record.name = &name;
   record.signature = signature;
   record.launch_ns = now_ns();
-  record.taken_bytes = moved.taken;
-  record.given_bytes = moved.given;
+  record.needed_bytes = memory.needed;
+  record.held_bytes = memory.held;
   record.stream = static_cast<std::uint32_t>(HostDriver::current());
   record.width = width;
   return record;
@@ -39,7 +40,8 @@ Kernel::Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<S
       signature_(std::move(signature)),
       stack_(std::move(arguments)),
       outputs_(std::move(outputs)),
-      logged_(Runtime::get().kernel_log().enabled()) {
+      grad_(c10::GradMode::is_enabled()),
+      logged_(Runtime::get().port().logs_kernels()) {
   if (logged_) record_ = begin_record(op_.name, signature_->hash, width());
 }
 
@@ -50,7 +52,7 @@ void Kernel::run() {
   if (logged_) {
     record_.end_ns = now_ns();
     record_.scratch_bytes = signature_->scratch_bytes.load(std::memory_order_relaxed);
-    Runtime::get().kernel_log().write(record_);
+    Runtime::get().port().log(record_);
   }
 }
 
@@ -60,7 +62,10 @@ void Kernel::call() {
     if (output.defined() && output.numel() > 0)
       placement.offer(output.storage().mutable_data(), output.storage().nbytes());
   }
-  handle_.callBoxed(stack_);
+  {
+    const c10::AutoGradMode as_launched(!op_.grad_matters || grad_);
+    handle_.callBoxed(stack_);
+  }
   if (const auto bytes = placement.scratch_bytes(); bytes > signature_->scratch_bytes.load(std::memory_order_relaxed)) {
     signature_->scratch_bytes.store(bytes, std::memory_order_relaxed);
   }

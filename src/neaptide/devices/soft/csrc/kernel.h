@@ -20,6 +20,8 @@ class Kernel final : public Task {
   Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<Signature> signature,
          torch::jit::Stack arguments, std::vector<at::Tensor> outputs);
   void run() override;
+  std::uint64_t expected_ns() const override { return signature_->expected_ns(); }
+  void took(std::uint64_t ns) override { signature_->took(ns); }
 
  private:
   void call();
@@ -32,6 +34,7 @@ class Kernel final : public Task {
   torch::jit::Stack stack_;
   std::vector<at::Tensor> outputs_;
   KernelRecord record_;
+  bool grad_;  // gradients were enabled at the launch
   bool logged_;
 };
 

@@ -75,6 +75,7 @@ std::unique_ptr<Operator> analyse(const c10::OperatorHandle& handle) {
       name, {"aten::index", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_pack_padded", "aten::_pad_packed",
              "aten::_ctc_loss", "aten::mkldnn_rnn", "aten::_foreach_copy_", "aten::_foreach_add", "aten::_amp"});
   result->work = work_of(name);
+  result->grad_matters = contains(name, "rnn_layer");
   if (meta_known_wrong(name)) result->meta = Operator::Meta::wrong;
   return result;
 }

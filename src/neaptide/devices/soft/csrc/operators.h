@@ -28,6 +28,7 @@ struct Operator {
   bool synchronous = false;         // shapes or a number depend on data
   bool view = false;                // returns an alias of an argument: not a kernel
   bool takes_host_tensors = false;  // of any size, next to device tensors
+  bool grad_matters = false;        // the CPU's kernel asks whether gradients are enabled
   Work work = Work::elements;
   /// Whether the Meta kernel's word on shapes was compared with the real kernel's, and how that ended.
   enum class Meta : std::uint8_t { unproven, trusted, wrong };

@@ -12,8 +12,17 @@ namespace {
 
 std::atomic<Runtime*> instance{nullptr};
 std::atomic<bool> in_forked_child{false};
+std::atomic<bool> stopped{false};
+std::atomic<void (*)()> on_first_use{nullptr};
+
+std::shared_ptr<Board> open_board(const RuntimeOptions& options) {
+  if (!options.makes_board) return Board::open(options.board_path);
+  return Board::open_or_create(options.board_path, soft_board(options.capacity_bytes, options.sms));
+}
 
 }  // namespace
+
+void Runtime::start_on_first_use(void (*first_use)()) { on_first_use.store(first_use); }
 
 void Runtime::start(const RuntimeOptions& options, void (*prepare_worker)(), void (*set_width)(std::uint32_t)) {
   if (instance.load() != nullptr) throw std::runtime_error("soft: the device is already started");
@@ -27,8 +36,15 @@ Runtime* Runtime::find() noexcept {
 
 Runtime& Runtime::get() {
   if (auto* runtime = find()) return *runtime;
-  throw std::runtime_error(forked() ? "soft: the device cannot be used in a forked process; start it with 'spawn'"
-                                    : "soft: the device has been stopped");
+  if (forked()) {
+    throw std::runtime_error(
+        "Cannot re-initialize the device in a forked subprocess: the process that forked it uses the device already. "
+        "To use it with multiprocessing, you must use the 'spawn' start method");
+  }
+  if (stopped.load()) throw std::runtime_error("soft: the device has been stopped");
+  if (auto* const begin = on_first_use.load()) begin();
+  if (auto* runtime = find()) return *runtime;
+  throw std::runtime_error("soft: the device has not been started");
 }
 
 bool Runtime::forked() noexcept { return in_forked_child.load(); }
@@ -38,17 +54,18 @@ void Runtime::stop() {
   if (runtime == nullptr) return;
   runtime->port_.stop();
   runtime->drain();
+  stopped.store(true);
   instance.store(nullptr);  // the arena frees what is not freed by now
   delete runtime;
 }
 
 Runtime::Runtime(const RuntimeOptions& options, void (*prepare_worker)(), void (*set_width)(std::uint32_t))
-    : board_(Board::open_or_create(options.board_path, soft_board(options.capacity_bytes, options.sms))),
-      member_(board_, options.job),
-      sms_(sm_region(*board_)),
-      width_(options.width == 0 ? sms_.sms.load() : std::min(options.width, sms_.sms.load())),
-      port_(driver_, member_, launch_options(options)),
-      context_{driver_, member_, sms_, port_, errors_, prepare_worker, set_width} {
+    : member_(join([&] { return open_board(options); }, options.job)),
+      sms_(sm_region(member_->board())),
+      width_(options.width == 0 ? sms_of(sms_) : std::min(options.width, sms_of(sms_))),
+      port_(driver_, *member_, launch_options(options)),
+      context_{driver_, *member_, sms_, pace_, port_, errors_, prepare_worker, set_width} {
+  if (options.held) port_.gates().close_launch();
   stream(0);
 }
 
@@ -106,6 +123,14 @@ void Runtime::drain() {
 void Runtime::synchronize() {
   drain();
   errors_.rethrow();
+}
+
+void synchronize() {
+  if (auto* runtime = Runtime::find()) {
+    runtime->synchronize();
+  } else if (Runtime::forked()) {
+    Runtime::get();  // throws
+  }
 }
 
 }  // namespace neaptide::soft

@@ -1,6 +1,7 @@
 #include "signature.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <mutex>
@@ -79,6 +80,7 @@ at::Tensor Layout::make() const {
 SignatureKey::SignatureKey(const Operator& op, at::ArrayRef<c10::IValue> arguments) : buffer_(buffer()) {
   buffer_.clear();
   put(&op);
+  if (op.grad_matters) put(c10::GradMode::is_enabled());
   for (std::size_t i = 0; i < arguments.size(); ++i) value(arguments[i], op.number_matters[i]);
 }
 

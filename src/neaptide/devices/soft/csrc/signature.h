@@ -41,6 +41,18 @@ struct Signature {
   std::uint32_t width = 1;
   /// Host bytes the kernel took beyond its results, as measured; 0 before it has run.
   std::atomic<std::size_t> scratch_bytes{0};
+
+  /// How long the kernel takes, as measured; 0 before it has run. An estimate that is too low delays a deadline job,
+  /// so it rises faster than it falls.
+  std::uint64_t expected_ns() const { return expected_ns_.load(std::memory_order_relaxed); }
+  void took(std::uint64_t ns) {
+    const std::uint64_t before = expected_ns();
+    expected_ns_.store(ns >= before ? (before == 0 ? ns : before + (ns - before) / 2) : before - (before - ns) / 8,
+                       std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> expected_ns_{0};
 };
 
 /// The bytes that tell signatures apart. Reuses one buffer per thread: one lives at a time.
@@ -68,6 +80,11 @@ class SignatureKey {
 std::shared_ptr<Signature> find_signature(const SignatureKey& key);
 /// Keeps a signature under its key's bytes; an equal one that is there already wins and is returned.
 std::shared_ptr<Signature> keep_signature(std::string key, std::unique_ptr<Signature> signature);
+
+/// Meta kernels are Python code, and the first call of one imports torch's compiler, which takes a second. So they are
+/// asked once the program has imported it, as one that makes an optimizer has.
+void set_meta_is_cheap(bool (*is_cheap)());
+bool meta_is_cheap();
 
 /// What the Meta kernel says.
 struct Inference {

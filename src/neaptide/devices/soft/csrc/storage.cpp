@@ -18,14 +18,16 @@ using std::optional;
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 Tensor empty(c10::IntArrayRef sizes, optional<at::ScalarType> type, optional<at::Layout> layout,
-             optional<at::Device> /*device*/, optional<bool> pinned, optional<at::MemoryFormat> format) {
+             optional<at::Device> device, optional<bool> pinned, optional<at::MemoryFormat> format) {
+  if (device) check_ordinal(*device);
   TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
   TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided, "soft: only strided tensors");
   return at::detail::empty_generic(sizes, soft_allocator(), kKeys, c10::dtype_or_default(type), format);
 }
 
 Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, optional<at::ScalarType> type,
-                     optional<at::Layout> /*layout*/, optional<at::Device> /*device*/, optional<bool> pinned) {
+                     optional<at::Layout> /*layout*/, optional<at::Device> device, optional<bool> pinned) {
+  if (device) check_ordinal(*device);
   TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
   return at::detail::empty_strided_generic(sizes, strides, soft_allocator(), kKeys, c10::dtype_or_default(type));
 }

@@ -59,7 +59,7 @@ class Stream::Tokens {
   SmLane lane_;
 };
 
-Stream::Stream(StreamContext context, StreamId id) : context_(context), id_(id), sms_(context.sms.sms.load()) {
+Stream::Stream(StreamContext context, StreamId id) : context_(context), id_(id), sms_(sms_of(context.sms)) {
   worker_ = std::thread([this] { work(); });
 }
 
@@ -136,21 +136,54 @@ void Stream::work() {
   }
 }
 
+/// Waits for everything that can hold a kernel, and takes its SMs. Gates may close while it waits for the SMs.
+void Stream::prepare_kernel(const Task& task, Tokens& tokens) {
+  const bool heavy = is_heavy(task.width(), sms_);
+  const std::uint64_t lasts_ns = task.expected_ns();
+  do {
+    if (!context_.port.may_run(heavy, lasts_ns)) {
+      tokens.give();
+      context_.port.wait_until_may_run(heavy, lasts_ns);
+    }
+    keep_to_share(tokens);
+    tokens.take(task.width());
+  } while (!context_.port.may_run(heavy, lasts_ns));
+  context_.set_width(task.width());
+}
+
+/// Pauses while the job is ahead of its share of SM time.
+void Stream::keep_to_share(Tokens& tokens) {
+  Member& member = context_.member;
+  for (;;) {
+    const double share = member.share();
+    if (share >= 1) return;
+    const std::uint64_t now = now_ns(), next = context_.pace.next_ns(now, share * sms_);
+    if (next <= now) return;
+    tokens.give();
+    const Waits waits(member);
+    member.wait_control([&] { return member.share() != share; }, Deadline(std::chrono::nanoseconds(next)));
+  }
+}
+
+void Stream::run_kernel(Task& task) {
+  const std::uint64_t began = now_ns();
+  task.run();
+  const std::uint64_t ended = now_ns();
+  task.took(ended - began);
+  if (const double share = context_.member.share(); share < 1)
+    context_.pace.ran(began, ended, task.width(), share * sms_);
+}
+
 void Stream::run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight) {
   const bool kernel = task->kernel();
-  const std::uint32_t width = task->width();
   try {
     if (kernel) {
-      if (const bool heavy = is_heavy(width, sms_); !context_.port.may_run(heavy)) {
-        tokens.give();
-        context_.port.wait_until_may_run(heavy);
-      }
-      tokens.take(width);
-      context_.set_width(width);
-    } else if (task->waits()) {
-      tokens.give();
+      prepare_kernel(*task, tokens);
+      run_kernel(*task);
+    } else {
+      if (task->waits()) tokens.give();
+      task->run();
     }
-    task->run();
   } catch (...) {
     context_.errors.put(std::current_exception());
   }

@@ -17,6 +17,7 @@
 #include "../../native/launch/blocking.h"
 #include "../../native/launch/launch_port.h"
 #include "../../native/member.h"
+#include "sm_queue/sm_pace.h"
 #include "sm_queue/sm_queue.h"
 
 namespace neaptide::soft {
@@ -31,6 +32,10 @@ class Task {
   virtual void run() = 0;
   /// Whether run() may sleep: SM tokens are given back before it.
   virtual bool waits() const { return false; }
+  /// How long run() is expected to take; 0: not known.
+  virtual std::uint64_t expected_ns() const { return 0; }
+  /// run() took this long.
+  virtual void took(std::uint64_t /*ns*/) {}
   std::uint32_t width() const { return width_; }
   bool kernel() const { return width_ > 0; }
 
@@ -59,6 +64,7 @@ struct StreamContext {
   HostDriver& driver;
   Member& member;
   const SmRegion& sms;
+  SmPace& pace;
   LaunchPort& port;
   ErrorBox& errors;
   /// Prepares a new worker thread.
@@ -94,6 +100,9 @@ class Stream {
   bool next_batch(std::vector<std::unique_ptr<Task>>& batch);
   bool more() const { return context_.driver.launched(id_) > taken_; }
   void run(std::unique_ptr<Task> task, Tokens& tokens, bool last_in_sight);
+  void prepare_kernel(const Task& task, Tokens& tokens);
+  void keep_to_share(Tokens& tokens);
+  void run_kernel(Task& task);
 
   StreamContext context_;
   StreamId id_;

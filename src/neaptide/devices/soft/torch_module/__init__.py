@@ -22,6 +22,7 @@ from neaptide.devices.soft.torch_module.memory import (
     MemorySample,
     empty_cache,
     evict,
+    get_per_process_memory_fraction,
     held_and_needed,
     max_memory_allocated,
     max_memory_reserved,
@@ -33,6 +34,7 @@ from neaptide.devices.soft.torch_module.memory import (
     record_memory_series,
     reset_peak_memory_stats,
     restore,
+    set_per_process_memory_fraction,
     set_reuse_at_launch,
 )
 from neaptide.devices.soft.torch_module.properties import (
@@ -90,6 +92,7 @@ __all__ = [
     "get_amp_supported_dtype",
     "get_device_name",
     "get_device_properties",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "held_and_needed",
@@ -119,6 +122,7 @@ __all__ = [
     "seed",
     "set_device",
     "set_in_flight_cap",
+    "set_per_process_memory_fraction",
     "set_reuse_at_launch",
     "set_rng_state",
     "set_rng_state_all",

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from neaptide.devices.board.figures import NO_CEILING
 from neaptide.devices.soft.extension import native
 from neaptide.devices.soft.torch_module.one_device import Device, check_device
+
+_fraction = [1.0]
 
 
 class MemorySample(NamedTuple):
@@ -81,6 +84,23 @@ def reset_peak_memory_stats(device: Device = None) -> None:
 def empty_cache() -> None:
     """Wait for the streams and give every empty chunk back."""
     native.empty_cache()
+
+
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
+    """Let this process lease at most this share of the device; beyond it, an allocation is out of memory."""
+    check_device(device)
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    native.set_own_limit(int(fraction * native.board_memory()[2]) if fraction < 1 else NO_CEILING)
+    _fraction[:] = [fraction]
+
+
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """The share of the device that this process may lease."""
+    check_device(device)
+    return _fraction[0]
 
 
 @contextmanager

@@ -8,7 +8,8 @@ Device = torch.device | str | int | None
 
 
 def check_device(device: Device) -> None:
-    """Raise ValueError for a device that does not exist."""
+    """Raise RuntimeError, as CUDA does, for a device that does not exist."""
     index = device if isinstance(device, int) else torch.device(device or "soft").index
     if index not in (None, 0, -1):
-        raise ValueError(f"there is one soft device, soft:0, not soft:{index}")
+        name = torch.device("soft").type
+        raise RuntimeError(f"invalid device ordinal: {name}:{index} was asked for, and there is one device, {name}:0")

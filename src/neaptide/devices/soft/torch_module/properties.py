@@ -28,8 +28,8 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether the device has been started: always, as importing it does that."""
-    return True
+    """Whether the device has been started: at its first use."""
+    return bool(native.started())
 
 
 def device_count() -> int:

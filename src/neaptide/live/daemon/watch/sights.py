@@ -41,6 +41,7 @@ class Watching:
 
     def _see(self, job: AttachedJob) -> Sight:
         seen, last = self._engine.board.progress(job.slot), self._sights.get(job)
+        job.note_waiting(seen)
         if last is None or _counters(last.seen) != _counters(seen):
             return Sight(job, seen, self._engine.now_ns, 0)
         return Sight(job, seen, last.since_ns, last.ticks + 1)

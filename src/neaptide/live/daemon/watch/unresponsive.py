@@ -51,16 +51,19 @@ class Unresponsive:
     def _hangs(self, sight: Sight) -> bool:
         """Whether a job that is to run an iteration does not."""
         job, iterates = sight.job, on_device(sight.job, sight.seen)
-        if not iterates and self._engine.permits.holding:  # it cannot use its permit
-            return False
         if not job.gate_open or self._still_ns(sight, job.permitted_ns) < STOPPED_NS:
             return False
         if self._engine.is_stopped(job):
             return True
-        if sight.seen.wanted_bytes:
+        if sight.seen.wanted_bytes or self._makes_way(job):
             return False
         solo_ns = 0 if job.profile is None else job.profile.solo_ns
         return self._still_ns(sight, job.permitted_ns) >= (hanging_ns(solo_ns) if iterates else UNUSED_PERMIT_NS)
+
+    def _makes_way(self, job: AttachedJob) -> bool:
+        """Whether its kernels may wait on the device: for those of a deadline job, or to keep to the job's share."""
+        deadline = any(other.in_deadline_class and other.running for other in self._engine.jobs.values())
+        return job.share is not None or (deadline and not job.in_deadline_class)
 
     def _goes_on(self, sight: Sight) -> bool:
         job, seen = sight.job, sight.seen
@@ -70,7 +73,7 @@ class Unresponsive:
         return bool(seen.wanted_bytes) or waits_for_permit or sight.ticks == 0 or self._awaited(job)
 
     def _awaited(self, job: AttachedJob) -> bool:
-        """Whether the job is to be measured, or to move its bytes."""
+        """Whether the job is new, or is to move its bytes."""
         return not job.arrived or self._engine.host_moves.awaits(job)
 
     def _is_stopped_since(self, sight: Sight, asked_ns: int) -> bool:
@@ -84,9 +87,10 @@ class Unresponsive:
         self._engine.permits.close(job)
         with suppress(BoardError):  # its process has just died
             self._engine.board.forget_expected_leases(job.slot)
-        self._engine.post(ev.JobEvicted(self._engine.now_ns, job.name, unresponsive=True))
         self._lose(job)
 
     def _lose(self, job: AttachedJob) -> None:
         job.unresponsive = True
+        if job.arrived:  # else a policy would wait for it
+            self._engine.post(ev.JobEvicted(self._engine.now_ns, job.name, unresponsive=True))
         self._budget_changed()

@@ -1,14 +1,16 @@
-"""Attaches a job to the daemon as soon as it has imported torch; the program is not changed.
+"""Prepares a process to be a job of the daemon as soon as it has imported torch; the program is not changed.
 
 `neaptide run` puts this file's folder first on PYTHONPATH, so that Python imports it at start-up. It goes on to the
-user's own `sitecustomize`. Without NEAPTIDE_SOCKET, in workers of data loaders and in processes that never import torch
-it does nothing.
+user's own `sitecustomize`. Without NEAPTIDE_SOCKET and in processes that never import torch it does nothing. If
+NEAPTIDE_SOCKET is empty, the process gets the device and no daemon.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
@@ -24,42 +26,57 @@ def _go_on_to_the_users_own() -> None:
         specification.loader.exec_module(module)
 
 
-def _is_multiprocessing_child() -> bool:
-    return any(word == "--multiprocessing-fork" or word.startswith("from multiprocessing.") for word in sys.orig_argv)
-
-
-def _attach() -> None:
+def _prepare() -> None:
     try:
-        from neaptide.live.job.attach import attach_from_environment
+        from neaptide.live.job.attach import prepare_from_environment
 
-        attach_from_environment()
-    except Exception as error:  # an error of neaptide must not end the program
-        print(f"neaptide: this process is not shared: {error}", file=sys.stderr, flush=True)
+        prepare_from_environment()
+    except Exception as error:  # this Python cannot import neaptide; an error of neaptide must not end the program
+        with suppress(OSError):
+            os.write(2, f"neaptide: this process is not shared: {error}\n".encode(errors="backslashreplace"))
 
 
 class _TorchFinder:
-    """Finds torch once, with the other finders, and calls `_attach` when torch has been imported."""
+    """Finds torch with the other finders, and calls `_prepare` when torch has been executed.
+
+    Until then it stays: many libraries ask whether there is a torch long before anything imports it.
+    """
+
+    def __init__(self) -> None:
+        self._asking: set[int] = set()  # threads that ask the other finders, which may ask all of them again
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "torch":
+        thread = get_ident()
+        if name != "torch" or thread in self._asking:
             return None
-        sys.meta_path.remove(self)
-        found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
-        specification = next((each for each in found if each is not None), None)
+        self._asking.add(thread)
+        try:
+            found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if finder is not self)
+            specification = next((each for each in found if each is not None), None)
+        finally:
+            self._asking.discard(thread)
         if specification is not None and specification.loader is not None:
-            loader = specification.loader
-            execute = loader.exec_module
-
-            def execute_and_attach(module: ModuleType) -> None:
-                execute(module)
-                _attach()
-
-            loader.exec_module = execute_and_attach  # type: ignore[method-assign]
+            self._watch(specification.loader)
         return specification
+
+    def _watch(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def execute_and_prepare(module: ModuleType) -> None:
+            execute(module)
+            loader.exec_module = execute
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                _prepare()
+
+        loader.exec_module = execute_and_prepare
 
 
 try:
     _go_on_to_the_users_own()
 finally:
-    if os.environ.get("NEAPTIDE_SOCKET") and not _is_multiprocessing_child():
-        sys.meta_path.insert(0, _TorchFinder())
+    if "NEAPTIDE_SOCKET" in os.environ:
+        if "torch" in sys.modules:
+            _prepare()
+        else:
+            sys.meta_path.insert(0, _TorchFinder())

@@ -74,6 +74,12 @@ class Copier:
         copy.arrived = self._in.record_event()
         self.fetched_bytes += copy.bytes
 
+    def unfetch(self, copy: HostCopy) -> None:
+        """Release the memory of a copy in; later launches, which may get that memory, wait for the copy's end."""
+        if copy.arrived is not None:
+            torch.accelerator.current_stream(self._device).wait_event(copy.arrived)
+            copy.arriving = copy.arrived = None
+
     def receive(self, copy: HostCopy) -> Tensor:
         """The storage on the device again; later launches wait for its copy in."""
         self.fetch(copy)

@@ -72,9 +72,20 @@ class Record:
             self._copier.await_sent(self._host_copy)
             self._release_storage()
 
+    @property
+    def away_bytes(self) -> int:
+        """Device memory that the return of the storage will yet take."""
+        copy = self._host_copy
+        return 0 if copy is None or copy.arriving is not None else copy.bytes
+
     def fetch(self, gap: Gap) -> None:
         if self.gap is gap and self.holder is None and self._host_copy is not None:
             self._copier.fetch(self._host_copy)
+
+    def unfetch(self) -> None:
+        """Release what was fetched ahead; the copy on the host stays."""
+        if self._host_copy is not None:
+            self._copier.unfetch(self._host_copy)
 
     def receive(self) -> None:
         assert self._host_copy is not None

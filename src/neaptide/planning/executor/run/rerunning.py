@@ -18,10 +18,10 @@ def rerun(
     """Run a chain; return tensors that hold the storages that it made and that stay, the wanted one among them.
 
     `find` gives some view of a storage that the chain does not make. Autocast is off, because the recorded ops include
-    its casts.
+    its casts. Gradients are enabled, because some kernels ask for that and compute otherwise, but no graph is made.
     """
     made: dict[int, Tensor] = {}
-    with torch.no_grad(), torch._C._DisableAutocast():
+    with torch.enable_grad(), torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast():
         for step in chain.reruns:
             _run(step, chain, made, find, bytes_of)
             for tensor in step.frees:

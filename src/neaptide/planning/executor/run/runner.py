@@ -18,6 +18,7 @@ from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.probes import Probes, is_probed
 from neaptide.planning.executor.run.record import Record
 from neaptide.planning.executor.run.rerunning import rerun
+from neaptide.planning.executor.run.saved_storages import checked
 from neaptide.planning.plan import Return
 
 
@@ -125,7 +126,7 @@ class Runner:
         iteration, program = handle.iteration, handle.iteration.program
         iteration.asked = True
         if isinstance(handle, KeptHandle) and (iteration.difference or handle.position >= len(program.saves)):
-            return self._checked(handle.tensor, handle.version, handle.tensor._version)
+            return checked(handle.tensor, handle.version, handle.tensor._version)
         save = program.saves[handle.position]
         if handle.asked < len(save.uses):
             steps = program.steps.get(save.uses[handle.asked], ())
@@ -133,19 +134,10 @@ class Runner:
             if steps:
                 self._do(steps, iteration)
         if isinstance(handle, KeptHandle):
-            return self._checked(handle.tensor, handle.version, handle.tensor._version)
+            return checked(handle.tensor, handle.version, handle.tensor._version)
         with torch.no_grad():
             holder = self.holder(handle.record, iteration)
-            return self._checked(save.view.on(holder), handle.version, handle.record.current_version())
-
-    @staticmethod
-    def _checked(tensor: Tensor, saved: int, now: int | None) -> Tensor:
-        if now is not None and saved != now:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"a tensor of {list(tensor.shape)} is at version {now}, and was saved at version {saved}"
-            )
-        return tensor
+            return checked(save.view.on(holder), handle.version, handle.record.current_version())
 
     # What is done
 

@@ -1,0 +1,34 @@
+"""Text that goes to a terminal: complaints, and names that strangers may have chosen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+
+def printable(text: str) -> str:
+    """The text on one line, with every character that a terminal would obey written as an escape."""
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+
+
+def complain(text: str) -> None:
+    """Print one line to stderr, if that is possible: a job must not fail because nobody can be told."""
+    print_to_stderr(f"neaptide: {printable(text)}")
+
+
+def print_to_stderr(text: str) -> None:
+    """Print a text as it is to stderr, if that is possible."""
+    lines = f"{text}\n"
+    with suppress(OSError, ValueError, AttributeError):  # a full disk, a closed file, no stderr at all
+        real = sys.__stderr__
+        if real is not None and sys.stderr is real:
+            # Not through Python's buffer: what cannot be written stays there, and Python then ends with exit code 120.
+            real.flush()
+            os.write(real.fileno(), lines.encode(errors="backslashreplace"))
+        else:
+            print(lines, end="", file=sys.stderr, flush=True)
+
+
+def _escaped(letter: str) -> str:
+    return " " if letter in "\n\r\t" else letter.encode("unicode_escape").decode()

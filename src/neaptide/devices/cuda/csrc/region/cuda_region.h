@@ -1,0 +1,39 @@
+// The words of a CUDA device on its board. The board's setting names the GPU: its PCI address, packed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "../../../native/board.h"
+#include "../../../native/board_layout.h"
+
+namespace neaptide::cuda {
+
+inline constexpr std::uint32_t kMostPages = 1 << 14;
+
+/// One page of device memory; page_table.h says what the words mean and which processes write them.
+struct PageWords {
+  Word64 word;
+  Word64 holders;  // bit S: the process of slot S has, or is about to have, a handle of the page
+  Word64 given;    // a ticket of when it was given back last
+};
+
+struct CudaRegion {
+  Word64 context_bytes;  // what a process here has outside its arena when it has just made its context; 0: unknown
+  Word64 isolate;        // 1: a page is unmapped when it is given back, and zeroed when it is taken
+  // The process that makes pages; a new one has a new generation.
+  std::atomic<std::int32_t> keeper_pid;
+  Word32 generation;
+  Word32 pages_high;  // pages from here on were never made
+  Word64 next_given;
+  // What a process has outside its arena, now and most likely soon; written by the slot's owner.
+  std::array<Word64, kSlots> outside_bytes;
+  std::array<Word64, kSlots> expected_outside_bytes;
+  Word64 most_outside_bytes;  // that a process here was ever seen to have
+  std::array<PageWords, kMostPages> pages;
+};
+
+/// The region of a board of this device. Throws BoardError when the board is another's.
+CudaRegion& cuda_region(const Board& board);
+
+}  // namespace neaptide::cuda

@@ -1,0 +1,121 @@
+#include "runtime.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <pthread.h>
+
+#include <array>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "../../native/launch/blocking.h"
+#include "region/nvml.h"
+
+namespace neaptide::cuda {
+namespace {
+
+std::atomic<Runtime*> instance{nullptr};
+std::atomic<bool> in_forked_child{false};
+std::atomic<bool> stopped{false};
+std::atomic<void (*)()> on_first_use{nullptr};
+
+std::uint32_t multiprocessors(int ordinal) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, ordinal), "count the device's SMs");
+  return static_cast<std::uint32_t>(count > 0 ? count : 1);
+}
+
+/// The board's device among those that this process sees. Makes no context.
+int ordinal_of(std::uint64_t bus_id) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "count the devices");
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    std::array<char, 32> text{};
+    check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), ordinal), "tell a device's address");
+    if (packed_bus_id(text.data()) == bus_id) return ordinal;
+  }
+  throw DriverError("this process does not see the GPU that is shared, at PCI address " + bus_id_of(bus_id) +
+                    "; CUDA_VISIBLE_DEVICES must leave it");
+}
+
+}  // namespace
+
+void Runtime::start_on_first_use(void (*begin)()) { on_first_use.store(begin); }
+
+void Runtime::first_use() {
+  if (find() != nullptr || forked() || stopped.load()) return;
+  if (auto* const begin = on_first_use.load()) begin();
+}
+
+void Runtime::start(const RuntimeOptions& options) {
+  if (instance.load() != nullptr) throw std::runtime_error("cuda: the device is already started");
+  instance.store(new Runtime(options));
+  pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true); });
+}
+
+Runtime* Runtime::find() noexcept {
+  return in_forked_child.load(std::memory_order_relaxed) ? nullptr : instance.load(std::memory_order_acquire);
+}
+
+Runtime& Runtime::get() {
+  if (auto* const runtime = find()) return *runtime;
+  if (forked())
+    throw std::runtime_error(
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
+        "start method");
+  throw std::runtime_error(stopped.load() ? "cuda: the device has been stopped" : "cuda: the device has not started");
+}
+
+bool Runtime::forked() noexcept { return in_forked_child.load(); }
+
+void Runtime::stop() {
+  Runtime* const runtime = find();
+  if (runtime == nullptr) return;
+  runtime->port_->stop();
+  runtime->drain();
+  stopped.store(true);
+  instance.store(nullptr);
+  blocking([&] {
+    runtime->port_.reset();
+    runtime->driver_.reset();
+    runtime->keeper_.reset();
+  });
+}
+
+Runtime::Runtime(const RuntimeOptions& options)
+    : member_(join([&] { return Board::open(options.board_path); }, options.job)),
+      ordinal_(ordinal_of(member_->board().region_setting())),
+      outside_(*member_) {
+  blocking([&] {
+    keeper_ = std::make_unique<KeeperLine>(board(), options.keeper_command);
+    outside_.expect_context();
+  });
+  StreamOptions streams{ordinal_, [this](const PassedOps& ops) { passed(ops); }};
+  driver_ = std::make_unique<CudaDriver>(*member_, *keeper_, std::move(streams));
+  count_outside();
+  sms_ = multiprocessors(ordinal_);
+  LaunchOptions launch;
+  launch.memory_wait =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
+  launch.drain = [this] { drain(); };
+  launch.before_waiting_for_room = [this] { driver_->streams().flush(); };
+  port_ = std::make_unique<LaunchPort>(*driver_, *member_, launch);
+  if (options.held) port_->hold_launches();
+}
+
+void Runtime::passed(const PassedOps& ops) {
+  if (ops.record) port_->log(*ops.record);
+  port_->passed(ops.count);
+}
+
+void Runtime::drain() {
+  blocking([this] {
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+    driver_->streams().flush();
+    check(cudaDeviceSynchronize(), "wait for the device");
+    driver_->streams().wait_for_all();
+  });
+}
+
+}  // namespace neaptide::cuda

@@ -1,0 +1,84 @@
+// The order of work on CUDA's streams: events, and what is to happen when the device has passed one.
+//
+// Each stream in use has a watcher: a thread that waits for the stream's events in order. An event of the Driver is a
+// number on its stream, so asking whether it has passed costs a load. The ops of the program are counted on their
+// stream and marked by one event for several of them: an event for each would cost a microsecond per op.
+//
+// Lock order: calls mutex -> a clock's mutex; clocks mutex and clock's mutex are leaves. Functions of call_after() run
+// with the calls mutex held, the listener with the listener mutex held; both are taken without any other lock.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include "../../native/driver.h"
+#include "../../native/launch/kernel_log.h"
+
+namespace neaptide::cuda {
+
+/// Ops that the device has done.
+struct PassedOps {
+  std::uint64_t count = 0;
+  std::optional<KernelRecord> record;  // of the op, when it was logged; then the count is 1
+};
+
+struct StreamOptions {
+  int ordinal = 0;
+  std::function<void(const PassedOps&)> on_passed;  // called by the watchers, without locks
+};
+
+class Streams {
+ public:
+  explicit Streams(StreamOptions options);
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+  /// Waits for what was recorded and ends the watchers.
+  ~Streams();
+
+  // As Driver has them.
+  Event record(StreamId stream);
+  bool passed(const Event& event);
+  bool wait(const Event& event, Deadline deadline);
+  bool arm(const Event& event);
+  void set_listener(std::function<void()> listener);
+  void call_after(StreamId stream, std::function<void()> function);
+
+  /// An op was launched on the stream; `on_passed` is called for it when `batch` ops were, or at the next flush().
+  void count_op(StreamId stream, std::uint32_t batch);
+  /// An op was launched on the stream, and its times are wanted: `record` gets them.
+  void log_op(StreamId stream, const KernelRecord& record);
+  /// Marks the ops that were counted and not yet marked.
+  void flush();
+  /// Waits until everything that was recorded has passed, and what was to happen then has happened.
+  void wait_for_all();
+  /// Times of logged ops are told from now on; the device is idle.
+  void start_timing();
+
+ private:
+  class Clock;
+  Clock& at(StreamId stream);
+  std::vector<Clock*> all();
+  void notify();
+
+  const StreamOptions options_;
+  std::shared_mutex clocks_mutex_;
+  std::map<StreamId, std::unique_ptr<Clock>> clocks_;
+  std::shared_mutex listener_mutex_;
+  std::function<void()> listener_;
+  cudaEvent_t timing_base_ = nullptr;
+  std::atomic<std::uint64_t> timing_base_ns_{0};
+};
+
+}  // namespace neaptide::cuda

@@ -1,0 +1,54 @@
+"""The GPU starts when the program first uses CUDA: only then does the process take a slot on a board."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from neaptide.devices.cuda.extension import native
+from neaptide.devices.optimizer_steps import place_apart
+
+BoardFull: type[Exception] = native.BoardFull
+_lock = threading.RLock()
+_starters: list[Callable[[], None]] = []
+
+
+def start_by(starter: Callable[[], None]) -> None:
+    """Take the place of torch's allocator, and have this called at the first use of CUDA; it calls `start`."""
+    if not _starters:
+        native.prepare(_first_use)
+    _starters[:] = [starter]
+
+
+def start(board: Path, job: str, wait_seconds: float) -> None:
+    """Take a slot and start the device with its launches held."""
+    keeper = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", str(board.absolute())]
+    native.start(str(board), job, wait_seconds, True, keeper)
+    atexit.register(native.stop)
+    place_apart(native.set_persistent)
+    _hold_graphs()
+
+
+def _first_use() -> None:
+    with _lock:
+        if not native.started():
+            _starters[0]()
+
+
+def _hold_graphs() -> None:
+    """A graph's replay is no op of torch's, so it is held here: as one op, as wide as the device."""
+    replay = torch.cuda.CUDAGraph.replay
+
+    def held(graph: torch.cuda.CUDAGraph) -> None:
+        native.enter_op("cuda graph")
+        try:
+            replay(graph)
+        finally:
+            native.leave_op()
+
+    torch.cuda.CUDAGraph.replay = held  # type: ignore[method-assign, assignment]

@@ -1,0 +1,140 @@
+"""New jobs: until a job has been measured it runs beside the others, within what is free.
+
+Nobody stands still for a new job: it takes what is free, and policies see a budget that is smaller by what it held of
+late. If it is known what it will hold, because an earlier run was measured or the user said so, they see one that is
+smaller by that from the beginning. If it waits for memory that others hold, room is made for it: they are evicted, one
+at a time. The room lasts until the job was measured, does nothing, or has had it for a while. In the last two cases the
+job itself goes to host memory for as long, so that the others have their turn; then room may be made again. Room is
+made for one new job at a time. A job that shows no iterations stays a new job for its whole life.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from neaptide.core.control import events as ev
+from neaptide.core.rules.eviction import choose_victim
+from neaptide.core.rules.patience import COUNTED_NS, NEWCOMER_IDLE_NS, NEWCOMER_STARVES_NS, NEWCOMER_WAITS_NS, ROOM_NS
+from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
+from neaptide.live.daemon.engine import LiveEngine
+from neaptide.live.daemon.watch.deadlock import holder
+from neaptide.live.daemon.watch.sights import Sight
+
+_STEADY = 8  # what a new job counts with changes only by more than this fraction of it
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a new job held and waited for of late."""
+
+    looks: deque[tuple[int, int]] = field(default_factory=deque)  # when, and how many bytes
+
+    def most_bytes(self, now_ns: int, seen_bytes: int) -> int:
+        """The most within the last while, with what is seen now."""
+        self.looks.append((now_ns, seen_bytes))
+        while self.looks[0][0] < now_ns - COUNTED_NS:
+            self.looks.popleft()
+        return max(held for _, held in self.looks)
+
+
+class Newcomers:
+    """`look` is called every tick."""
+
+    def __init__(self, engine: LiveEngine) -> None:
+        self._engine = engine
+        self._held: dict[AttachedJob, _Held] = {}
+        self._has_room: AttachedJob | None = None  # room is made for it
+        self._since_ns = 0  # since when
+        self._away: dict[AttachedJob, tuple[int, int]] = {}  # until when at least, and the bytes that it must have
+
+    def over(self, newcomer: AttachedJob) -> None:
+        """The job was measured, and the controller knows of its arrival; or it is gone."""
+        self._held.pop(newcomer, None)
+        self._away.pop(newcomer, None)
+        self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
+        if newcomer is self._has_room:
+            self._end_room()
+
+    def look(self, sights: Sequence[Sight]) -> None:
+        """See what new jobs hold and which of them wait for memory."""
+        now_ns = self._engine.now_ns
+        self._bring_back(now_ns)
+        new = [sight for sight in sights if sight.job.is_new]
+        self._count(new, now_ns)
+        for sight in new:
+            if sight.job is self._has_room and self._room_is_over(sight, now_ns):
+                self._send_away(sight, now_ns + ROOM_NS)
+                self._end_room()
+            elif (
+                sight.seen.wanted_bytes
+                and sight.job.can_move(now_ns)
+                and now_ns - sight.since_ns > _patience_ns(sights)
+            ):
+                self._make_room(sight, sights)
+
+    def _count(self, new: Sequence[Sight], now_ns: int) -> None:
+        for sight in new:
+            job, before = sight.job, sight.job.counted_bytes
+            most_bytes = self._held.setdefault(job, _Held()).most_bytes(now_ns, _needed_bytes(sight))
+            most_bytes = max(most_bytes, job.expected_bytes)
+            if abs(most_bytes - before) > before // _STEADY:
+                job.counted_bytes = most_bytes
+
+    def _room_is_over(self, sight: Sight, now_ns: int) -> bool:
+        idle = not sight.seen.wanted_bytes and now_ns - max(sight.since_ns, self._since_ns) > NEWCOMER_IDLE_NS
+        return idle or now_ns - self._since_ns > ROOM_NS
+
+    def _make_room(self, sight: Sight, sights: Sequence[Sight]) -> None:
+        newcomer, now_ns = sight.job, self._engine.now_ns
+        if _needed_bytes(sight) > self._engine.board.snapshot().capacity_bytes:
+            return  # no room would be enough
+        if not self._can_have(_needed_bytes(sight)):
+            self._send_away(sight, now_ns)
+            if newcomer is self._has_room:
+                self._end_room()
+            return
+        if self._has_room not in (None, newcomer):
+            return
+        if any(job.eviction is not None for job in self._engine.host_moves.in_progress):
+            return
+        victim = choose_victim([holder(each, now_ns) for each in sights], newcomer.name)
+        if victim is None:
+            return
+        if self._has_room is None:
+            self._has_room, self._since_ns = newcomer, now_ns
+        job = self._engine.jobs[victim.job]
+        if job.arrived:
+            self._engine.post(ev.JobEvicted(now_ns, job.name))
+        self._engine.host_moves.evict(job, EvictionReason.NEWCOMER)
+
+    def _end_room(self) -> None:
+        self._has_room = None
+        for job in self._engine.jobs.values():
+            self._engine.host_moves.restore(job, EvictionReason.NEWCOMER)
+
+    def _send_away(self, sight: Sight, until_ns: int) -> None:
+        if sight.job.can_move(self._engine.now_ns):
+            self._away[sight.job] = until_ns, _needed_bytes(sight)
+            self._engine.host_moves.evict(sight.job, EvictionReason.AWAY)
+
+    def _bring_back(self, now_ns: int) -> None:
+        for newcomer, (until_ns, needed_bytes) in list(self._away.items()):
+            if now_ns >= until_ns and self._can_have(needed_bytes):
+                del self._away[newcomer]
+                self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
+
+    def _can_have(self, needed_bytes: int) -> bool:
+        """Whether this much would be free if all other jobs that respond were evicted."""
+        stuck_bytes = self._engine.stuck_bytes()
+        return stuck_bytes == 0 or needed_bytes <= self._engine.board.snapshot().capacity_bytes - stuck_bytes
+
+
+def _patience_ns(sights: Sequence[Sight]) -> int:
+    """How long a new job waits for memory before room is made for it."""
+    return NEWCOMER_STARVES_NS if any(sight.iterates for sight in sights) else NEWCOMER_WAITS_NS
+
+
+def _needed_bytes(sight: Sight) -> int:
+    return sight.seen.held_bytes + sight.seen.wanted_bytes

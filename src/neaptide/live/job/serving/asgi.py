@@ -1,0 +1,81 @@
+"""ASGI: FastAPI and Starlette under any server, and any application under uvicorn or hypercorn.
+
+A request arrives when the server calls the application, and is answered with the last part of its body: background work
+that the application does afterwards is not part of it.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from neaptide.live.job.serving.requests import RequestBook, current_requests, serving
+
+
+def watch_starlette(module: ModuleType, book: RequestBook) -> None:
+    """Every application of Starlette's class, those that exist already included."""
+    module.Starlette.__call__ = watched_method(module.Starlette.__call__, book)
+
+
+def watch_uvicorn(module: ModuleType, book: RequestBook) -> None:
+    """The application that uvicorn serves, whatever it is made with."""
+    load = module.Config.load
+
+    @wraps(load)
+    def load_and_watch(config: Any) -> None:
+        load(config)
+        config.loaded_app = watched(config.loaded_app, book)
+
+    module.Config.load = load_and_watch
+
+
+def watch_hypercorn(module: ModuleType, book: RequestBook) -> None:
+    """The application that hypercorn serves."""
+    start = module.ASGIWrapper.__init__
+
+    @wraps(start)
+    def start_and_watch(wrapper: Any, app: Any) -> None:
+        start(wrapper, watched(app, book))
+
+    module.ASGIWrapper.__init__ = start_and_watch
+
+
+def watched(application: Any, book: RequestBook) -> Any:
+    """An application that tells of its requests."""
+
+    async def call(scope: Any, receive: Any, send: Any) -> None:
+        await _serve(application, scope, receive, send, book)
+
+    return call
+
+
+def watched_method(original: Any, book: RequestBook) -> Any:
+    """The same for a class of applications."""
+
+    @wraps(original)
+    async def call(application: Any, scope: Any, receive: Any, send: Any) -> None:
+        async def inner(scope: Any, receive: Any, send: Any) -> None:
+            await original(application, scope, receive, send)
+
+        await _serve(inner, scope, receive, send, book)
+
+    return call
+
+
+async def _serve(application: Any, scope: Any, receive: Any, send: Any, book: RequestBook) -> None:
+    if scope["type"] != "http" or current_requests():  # a server or an outer application has seen it
+        await application(scope, receive, send)
+        return
+    request = book.arrive(f"{scope.get('method', '')} {scope.get('path', '')}")
+
+    async def send_and_see(message: Any) -> None:
+        await send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            book.answer(request)
+
+    with serving((request,)):
+        try:
+            await application(scope, receive, send_and_see)
+        finally:
+            book.answer(request)

@@ -1,0 +1,32 @@
+"""What the device does for jobs with a deadline: their ops go first, and other jobs launch little ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from neaptide.core.control.actions import Action, CapInFlight, SetClass
+from neaptide.core.control.job import JobKind
+from neaptide.core.control.view import JobView
+from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT, IN_FLIGHT_NS
+
+
+def has_deadline(job: JobView) -> bool:
+    """Whether the job serves requests within an SLO."""
+    return job.kind is JobKind.INFERENCE and job.deadline_ns is not None
+
+
+def put_first(jobs: Iterable[JobView]) -> list[Action]:
+    """Puts the jobs with a deadline into the deadline class; they must be on the device or come to it."""
+    return [SetClass(job.name, True) for job in jobs if not job.in_deadline_class]
+
+
+def bound_in_flight(jobs: Iterable[JobView], attached: bool) -> list[Action]:
+    """Bounds what best-effort jobs on the device launch ahead, in time, while a job with a deadline is attached."""
+    wanted = ((job, kernels_ahead(job) if attached else None) for job in jobs if job.admitted)
+    return [CapInFlight(job.name, cap) for job, cap in wanted if job.in_flight != cap]
+
+
+def kernels_ahead(job: JobView) -> int | None:
+    """The job's cap beside a job with a deadline; None where the default is not more."""
+    cap = job.profile.kernels_within(max(IN_FLIGHT_NS, job.profile.longest_ns))
+    return None if cap >= DEFAULT_IN_FLIGHT else cap

@@ -1,0 +1,41 @@
+"""Salus's 42 servers (MLSys'20) on one device, where their peaks would not fit: the requests of all share one lane."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from contract.engines import engines
+from contract.world import LEASE, MS, Engine, Scene, Tide, rise_and_fall
+from neaptide.core.control.actions import Start
+from neaptide.core.control.controller import Decided, Entry
+from neaptide.core.control.events import IterationEnded
+from neaptide.core.control.job import JobKind
+from neaptide.policies import POLICIES
+
+SERVERS, REQUESTS, LARGEST = 42, 3, 4
+
+
+@engines(soft="it takes 42 processes, and the daemon and the board are the same")
+def test_42_servers_share_one_lane_of_the_bytes_that_the_largest_request_needs(engine: Engine) -> None:
+    tides = [
+        Tide(
+            name=f"server{index}",
+            steps=rise_and_fall(1 + index % LARGEST, 4 * MS),
+            kind=JobKind.INFERENCE,
+            requests=tuple(n * 400 * MS for n in range(REQUESTS)),
+        )
+        for index in range(SERVERS)
+    ]
+    budget = SERVERS + LARGEST + 1  # what all keep, and what one request needs; one lease more for the chunks
+    assert sum(tide.trace.peak_bytes for tide in tides) > 3 * budget * LEASE
+    facts = engine.run(Scene(tides=tides, budget=budget, policy=POLICIES.make("salus-fair")))
+    facts.check_all_ended()
+    assert max(len(view.admitted) for view in facts.views) == SERVERS
+    # One lane: an iteration starts when the one before it has ended.
+    ends = [isinstance(entry, IterationEnded) for entry in facts.entries if _is_turn(entry)]
+    assert len(ends) == 2 * SERVERS * REQUESTS
+    assert all(before is not after for before, after in pairwise(ends))
+
+
+def _is_turn(entry: Entry) -> bool:
+    return isinstance(entry, IterationEnded) or (isinstance(entry, Decided) and isinstance(entry.action, Start))

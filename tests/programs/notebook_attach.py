@@ -1,0 +1,20 @@
+"""A notebook that was not started by neaptide attaches itself in its first cell."""
+
+import nbformat
+from nbclient import NotebookClient
+
+cells = [
+    "import torch\nimport neaptide\nneaptide.attach('notebook')",
+    "torch.manual_seed(0)\n"
+    "model = torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1)).cuda()\n"
+    "optimizer = torch.optim.Adam(model.parameters())",
+    "for _ in range(24):\n"
+    "    x = torch.randn(64, 32).cuda()\n"
+    "    loss = (model(x) - x[:, :1]).square().mean()\n"
+    "    optimizer.zero_grad(); loss.backward(); optimizer.step()\n"
+    "    print('loss', loss.item().hex())",
+]
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+for output in notebook.cells[-1].outputs:
+    print(output.get("text", ""), end="")

@@ -1,0 +1,302 @@
+"""Real web frameworks tell of their requests from arrival to answer, and pass the request on to the model's call."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import socket
+import sys
+import threading
+import types
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from neaptide.live.job.serving import servers
+from neaptide.live.job.serving.requests import RequestBook, current_requests
+from neaptide.live.job.serving.servers import INSTALLERS, watch_servers
+from neaptide.live.protocol import messages as say
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Model:
+    """Stands for a model: its call is noted as the client notes it."""
+
+    def __init__(self) -> None:
+        self.book = RequestBook()
+        self.sent: list[say.Message] = []
+        self.book.connect(self.sent.append)
+
+    def __call__(self) -> str:
+        assert len(current_requests()) == 1
+        self.book.call(joins=False)
+        return "answer"
+
+    def check(self, requests: int) -> None:
+        """All requests were called and answered once, and all after the first were known at their arrival."""
+        kinds = [type(message) for message in self.sent]
+        assert kinds.count(say.RequestCalled) == kinds.count(say.RequestAnswered) == requests
+        assert kinds.count(say.RequestExpected) == requests - 1
+        for number in range(2, requests + 1):
+            course = [type(message) for message in self.sent if getattr(message, "request", 0) == number]
+            assert course == [say.RequestExpected, say.RequestCalled, say.RequestAnswered]
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
+    """A model that the imported frameworks know; afterwards they are as before."""
+    made = Model()
+    before = {}
+    for module, place, attribute in _CHANGED:
+        owner = importlib.import_module(module)
+        for part in place:
+            owner = getattr(owner, part)
+        before[owner, attribute] = owner.__dict__[attribute]
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    watch_servers(made.book)
+    yield made
+    for (owner, attribute), value in before.items():
+        setattr(owner, attribute, value)
+
+
+_CHANGED = (
+    ("starlette.applications", ("Starlette",), "__call__"),
+    ("uvicorn.config", ("Config",), "load"),
+    ("hypercorn.app_wrappers", ("ASGIWrapper",), "__init__"),
+    ("flask.app", ("Flask",), "__call__"),
+    ("gunicorn.app.base", ("BaseApplication",), "wsgi"),
+    ("aiohttp.web_app", ("Application",), "_handle"),
+    ("grpc", (), "server"),
+)
+
+
+def test_every_framework_that_is_watched_is_tried_here() -> None:
+    assert {module for module, _, _ in _CHANGED} == set(INSTALLERS)
+
+
+async def _ask(application: Any, path: str = "/answer") -> list[Any]:
+    """One request to an ASGI application, without a server."""
+    heard: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        heard.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [],
+        "server": ("here", 80),
+        "client": ("here", 1),
+        "root_path": "",
+    }
+    await application(scope, receive, send)
+    return heard
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_fastapi_tells_of_its_requests(model: Model, asynchronous: bool) -> None:
+    fastapi = importlib.import_module("fastapi")
+    application = fastapi.FastAPI()
+    if asynchronous:
+
+        @application.get("/answer")
+        async def answer() -> str:
+            return model()
+
+    else:
+
+        @application.get("/answer")
+        def answer_on_a_thread() -> str:
+            return model()
+
+    @application.get("/health")
+    def health() -> str:
+        return "well"
+
+    async def several() -> None:
+        await _ask(application)
+        await asyncio.gather(*(_ask(application) for _ in range(9)), *(_ask(application, "/health") for _ in range(5)))
+
+    asyncio.run(several())
+    model.check(10)
+
+
+def test_an_application_under_uvicorn_and_starlette_has_one_request_per_request(model: Model) -> None:
+    uvicorn, fastapi = importlib.import_module("uvicorn"), importlib.import_module("fastapi")
+    application = fastapi.FastAPI()
+
+    @application.get("/answer")
+    def answer() -> str:
+        return model()
+
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        _get(port, 4)
+    finally:
+        server.should_exit = True
+        thread.join()
+    model.check(4)
+
+
+def test_an_answer_is_given_before_background_work_is_done(model: Model) -> None:
+    async def application(_scope: Any, _receive: Any, send: Any) -> None:
+        model()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"answer"})
+        assert isinstance(model.sent[-1], say.RequestAnswered)
+        await asyncio.sleep(0)
+
+    hypercorn = importlib.import_module("hypercorn.app_wrappers")
+    asyncio.run(_ask(hypercorn.ASGIWrapper(application).app))
+    model.check(1)
+
+
+def test_a_request_that_fails_is_answered(model: Model) -> None:
+    async def application(*_: Any) -> None:
+        model()
+        raise RuntimeError("no")
+
+    hypercorn = importlib.import_module("hypercorn.app_wrappers")
+    with pytest.raises(RuntimeError, match="no"):
+        asyncio.run(_ask(hypercorn.ASGIWrapper(application).app))
+    model.check(1)
+
+
+def test_flask_tells_of_its_requests_also_of_those_that_stream(model: Model) -> None:
+    flask = importlib.import_module("flask")
+    application = flask.Flask("application")
+
+    @application.get("/answer")
+    def answer() -> Any:
+        return flask.Response(model() for _ in range(1))
+
+    for _ in range(3):
+        with application.test_client() as client:
+            assert client.get("/answer").text == "answer"
+    model.check(3)
+
+
+def test_gunicorns_application_tells_of_its_requests(model: Model) -> None:
+    base = importlib.import_module("gunicorn.app.base")
+
+    class Application(base.BaseApplication):  # type: ignore[misc]
+        def load_config(self) -> None:
+            pass
+
+        def load(self) -> Any:
+            return lambda *_: [model().encode()]
+
+    served = Application().wsgi()
+    body = served({"REQUEST_METHOD": "GET", "PATH_INFO": "/answer"}, lambda *_: None)
+    assert b"".join(body) == b"answer"
+    body.close()
+    model.check(1)
+
+
+def test_aiohttp_tells_of_its_requests(model: Model) -> None:
+    web = importlib.import_module("aiohttp.web")
+    client = importlib.import_module("aiohttp")
+
+    async def answer(_: Any) -> Any:
+        return web.Response(text=model())
+
+    async def serve_and_ask() -> None:
+        application = web.Application()
+        application.router.add_get("/answer", answer)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]
+        async with client.ClientSession() as session:
+            for _ in range(3):
+                async with session.get(f"http://127.0.0.1:{port}/answer") as response:
+                    assert await response.text() == "answer"
+        await runner.cleanup()
+
+    asyncio.run(serve_and_ask())
+    model.check(3)
+
+
+def test_grpc_tells_of_requests_that_wait_for_a_thread(model: Model) -> None:
+    grpc = importlib.import_module("grpc")
+    holds = threading.Event()
+
+    def answer(message: bytes, _: Any) -> bytes:
+        holds.wait(60)
+        return model().encode() + message
+
+    handler = grpc.method_handlers_generic_handler("Service", {"Answer": grpc.unary_unary_rpc_method_handler(answer)})
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool)
+        server.add_generic_rpc_handlers((handler,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary("/Service/Answer")
+            holds.set()
+            assert call(b"!") == b"answer!"
+            holds.clear()
+            waiting = [call.future(b"?") for _ in range(3)]
+            while sum(isinstance(message, say.RequestExpected) for message in model.sent) < 3:
+                pass  # though one thread serves all of them
+            holds.set()
+            assert [each.result() for each in waiting] == [b"answer?"] * 3
+        server.stop(None).wait()
+    kinds = [type(message) for message in model.sent]
+    assert kinds.count(say.RequestCalled) == kinds.count(say.RequestAnswered) == 4
+
+
+def test_a_framework_is_watched_when_the_program_imports_it_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "a_framework.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    seen: list[int] = []
+    watch_servers(RequestBook(), {"a_framework": lambda module, _: seen.append(module.value)})
+    assert seen == []
+    importlib.import_module("a_framework")
+    importlib.reload(sys.modules["a_framework"])
+    assert seen == [1]
+    monkeypatch.delitem(sys.modules, "a_framework")
+
+
+def test_another_version_of_a_framework_is_one_line_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "flask.app", types.ModuleType("flask.app"))
+    watch_servers(RequestBook(), {"flask.app": servers.INSTALLERS["flask.app"]})
+    assert capfd.readouterr().err.startswith("neaptide: requests of flask.app are not seen when they arrive: ")
+
+
+def _get(port: int, count: int) -> None:
+    for _ in range(count):
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/answer") as response:
+                    assert response.read() == b'"answer"'
+                break
+            except ConnectionRefusedError:
+                pass
+            except urllib.error.URLError as error:
+                if not isinstance(error.reason, ConnectionRefusedError):
+                    raise

@@ -1,0 +1,87 @@
+"""What the status says of a job."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from neaptide.cli.commands.status import line_of
+from neaptide.core.control.job import DisplayState
+from neaptide.live.daemon.attached_job import AttachedJob
+from neaptide.live.daemon.status import StatusBuilder, status_of
+from neaptide.live.protocol.messages import Hello, JobStatus, NotShared
+
+SECOND = 1_000_000_000
+UNSEEN: Any = SimpleNamespace(done=0, held_bytes=0, wanted_bytes=0)
+NO_ACCOUNTS: Any = SimpleNamespace(knows=lambda _: False)
+NOBODY: Any = None
+
+
+def status(*ends_seconds: float, now_seconds: float) -> JobStatus:
+    """The status of a job whose iterations ended at these times."""
+    job = AttachedJob("a", Hello(pid=1, slot=0, job="a"), 0, NOBODY)
+    job.ends_ns.extend(round(each * SECOND) for each in ends_seconds)
+    return status_of(job, NO_ACCOUNTS, UNSEEN, round(now_seconds * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("ends_seconds", "now_seconds", "rate"),
+    [
+        ((), 9, 0.0),
+        ((1,), 9, 0.0),
+        ((1, 1.5), 1.6, 2.0),
+        ((1, 1.5, 2), 2.1, 2.0),
+        ((1, 2), 4, 1.0),  # the third is not late yet
+        ((1, 2), 5, 0.25),  # it is: one iteration in the four seconds since the first has ended
+    ],
+)
+def test_the_rate_is_that_of_the_last_iterations_and_falls_while_the_next_is_late(
+    ends_seconds: tuple[float, ...], now_seconds: float, rate: float
+) -> None:
+    assert status(*ends_seconds, now_seconds=now_seconds).iterations_per_second == pytest.approx(rate)
+
+
+def test_bytes_that_are_not_in_tensors_have_a_figure_of_their_own() -> None:
+    job = AttachedJob("a", Hello(pid=1, slot=0, job="a"), 0, NOBODY)
+    job.outside_bytes = 64 << 20
+    seen = status_of(job, NO_ACCOUNTS, UNSEEN, 0)
+    assert "of which 64.0 MiB are not in tensors" in line_of(seen)
+    assert "not in tensors" not in line_of(msgspec.structs.replace(seen, outside_bytes=0))
+
+
+@pytest.mark.parametrize(
+    ("now_seconds", "state"),
+    [(19, DisplayState.MEASURING), (20, DisplayState.UNMEASURED), (99, DisplayState.UNMEASURED)],
+)
+def test_a_job_that_shows_no_iterations_for_twenty_seconds_is_not_being_measured(
+    now_seconds: float, state: DisplayState
+) -> None:
+    assert status(now_seconds=now_seconds).state is state
+
+
+def test_of_a_process_that_is_not_shared_only_its_name_and_the_reason_are_known() -> None:
+    board: Any = SimpleNamespace(
+        path="board",
+        reap=lambda: None,
+        snapshot=lambda: SimpleNamespace(used_bytes=0, high_water_bytes=0),
+        region_setting=lambda: 2,
+    )
+    engine: Any = SimpleNamespace(now_ns=0, jobs={})
+    builder = StatusBuilder(board, engine, NO_ACCOUNTS)
+    builder.note_not_shared("line", NotShared(7, "a", "torch works on the CPU"))
+    (shown,) = builder.status("zico", 5, "").jobs
+    said = msgspec.structs.asdict(shown)
+    known = {name: said.pop(name) for name in ("name", "pid", "state", "reason", "kind")}
+    assert known | {"kind": None} == {
+        "name": "a",
+        "pid": 7,
+        "state": DisplayState.NOT_SHARED,
+        "reason": "torch works on the CPU",
+        "kind": None,
+    }
+    assert not any(said.values())
+    builder.forget("line")
+    assert builder.status("zico", 5, "").jobs == ()
