@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from board_member import Member
@@ -51,8 +52,11 @@ class Traders:
 
 
 def held_by(jobs: list[FakeJob]) -> int:
-    """What the jobs themselves know that they hold."""
-    return sum(job.agent.memory().held_bytes for job in jobs)
+    """What the jobs themselves know that they hold, at one moment: read one after the other, they may pass bytes on."""
+    with ExitStack() as standing_still:
+        for job in jobs:
+            standing_still.enter_context(job.agent.standing_still())
+        return sum(job.agent.memory().held_bytes for job in jobs)
 
 
 def damage(path: Path, chance: random.Random, cut: int | None) -> str:
@@ -96,7 +100,7 @@ def damage_and_watch(
     while not all_went_on():
         traders.trade()
         assert daemon.process.poll() is None, f"the daemon ended after {what}"
-        held = held_by(jobs) + traders.held_bytes  # read one after the other: may be a little less, never more
+        held = held_by(jobs) + traders.held_bytes
         assert held <= BUDGET, f"{held} bytes are held after {what}"
         assert time.monotonic() < deadline, f"after {what} not all go on: {[job.done for job in jobs]} {done}"
         time.sleep(0.001)

@@ -181,6 +181,27 @@ TEST(only_the_oldest_iteration_overtakes_a_waiting_process_outside_iterations) {
   CHECK(younger.try_take(5 * kMiB) == Lease::granted);
 }
 
+TEST(an_iteration_that_stands_still_keeps_no_younger_one_from_being_the_oldest) {
+  for (const SlotState state : {SlotState::waiting_permit, SlotState::suspended, SlotState::evicted}) {
+    TemporaryPath path;
+    auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
+    board->set_patience(std::chrono::hours(1));  // a lost wake-up hangs the test
+    Member standing(board, "standing"), running(board, "running"), outside(board, "outside");
+    standing.begin_iteration();
+    running.begin_iteration();
+    running.set_expected_leases(8 * kMiB);
+    std::thread waiter([&] { CHECK(outside.take(4 * kMiB, kNever) == Lease::granted); });
+    CHECK(eventually([&] { return board->snapshot().slots[2].wanted_bytes > 0; }));
+    std::thread iteration([&] { CHECK(running.take(7 * kMiB, kNever) == Lease::granted); });
+    CHECK(eventually([&] { return board->snapshot().slots[1].wanted_bytes > 0; }));
+    standing.set_state(state);
+    iteration.join();
+    running.give(7 * kMiB);
+    running.end_iteration();
+    waiter.join();
+  }
+}
+
 TEST(nothing_is_kept_for_an_iteration_whose_expected_leases_are_forgotten) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));

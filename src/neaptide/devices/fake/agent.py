@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from neaptide.devices import Board, IterationFacts, KernelRecord, MemoryFigures
 from neaptide.devices.board import Request
@@ -193,6 +193,10 @@ class FakeAgent:
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
         with self._lock:
             self._port.report_iteration(frame, len(frame) - _DURATION_BYTES, facts.index, facts.began_ns)
+
+    def standing_still(self) -> AbstractContextManager[object]:
+        """Keeps the job from doing anything on the device, on other threads than this one."""
+        return self._lock
 
     def memory(self) -> MemoryFigures:
         with self._lock:

@@ -53,6 +53,12 @@ Iteration iteration_of(const BoardLayout& board, const SlotLayout& slot, std::ui
   return {rank, peak - held, held - rest};
 }
 
+/// Whether an iteration that needs nothing now stands still: nobody waits for its end.
+bool stands_still(const SlotLayout& slot) {
+  const SlotState state = slot.state.load(std::memory_order_relaxed);
+  return state == SlotState::waiting_permit || state == SlotState::suspended || state == SlotState::evicted;
+}
+
 /// An iteration in a lane.
 struct LaneIteration {
   std::int64_t used;  // beyond its bytes at rest
@@ -153,14 +159,16 @@ Precedence precedence_over(const BoardLayout& board, const Lanes& lanes, std::ui
       continue;
     }
     const bool older = other_rank < rank;
-    found.oldest = found.oldest && !older;
     const std::uint32_t lane = lanes.of(other);
+    const Iteration iteration = iteration_of(board, other, other_rank);
+    if (iteration.due == 0 && stands_still(other)) continue;
+    found.oldest = found.oldest && !older;
     if (lane == 0) {
-      if (older || own_lane != 0) common.add(iteration_of(board, other, other_rank));
+      if (older || own_lane != 0) common.add(iteration);
     } else if (lane == own_lane && older) {
-      const LaneIteration iteration = lane_iteration_of(board, other);
+      const LaneIteration its = lane_iteration_of(board, other);
       // One that holds nothing of the lane and needs nothing is on the host, or done.
-      if (iteration.due > 0 || iteration.used > 0) in_lane.add({other_rank, iteration.due, iteration.used});
+      if (its.due > 0 || its.used > 0) in_lane.add({other_rank, its.due, its.used});
     } else if (own_lane == 0 && older) {
       common.add({other_rank, 0, 0});  // its lane has its bytes
     }

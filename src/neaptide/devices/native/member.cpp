@@ -252,7 +252,11 @@ void Member::demote_claim() {
   wake_memory_waiters(board_->layout());
 }
 
-void Member::set_state(SlotState state) { words().state.store(state); }
+void Member::set_state(SlotState state) {
+  words().state.store(state);
+  // An iteration that stands still may have been the oldest, and another is the oldest now.
+  if (state != SlotState::running && others_wait()) wake_memory_waiters(board_->layout());
+}
 void Member::publish_needed(std::uint64_t bytes) { words().needed.store(bytes, std::memory_order_relaxed); }
 void Member::count_launched(std::uint64_t kernels) { words().launched.fetch_add(kernels, std::memory_order_relaxed); }
 void Member::count_done(std::uint64_t kernels) { words().done.fetch_add(kernels, std::memory_order_relaxed); }
