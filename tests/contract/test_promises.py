@@ -140,10 +140,10 @@ def test_a_job_that_was_stopped_and_goes_on_does_not_hold_up_its_neighbour(engin
 @engines()
 def test_a_lower_budget_is_kept_once_memory_has_been_given_back(engine: Engine) -> None:
     tides = [Tide(name=name, persistent=2, steps=rise_and_fall(6, 12 * MS), iterations=25) for name in "ab"]
-    changes = [(60 * MS, 10), (160 * MS, 16)]
+    changes = [(60 * MS, 10)]  # to the end: on a busy machine it may take long until memory is given back
     facts = engine.run(Scene(tides=tides, budget=16, policy=POLICIES.make("neaptide"), budget_changes=changes))
     facts.check_all_ended()
-    assert [event.budget_bytes / LEASE for event in facts.events(BudgetChanged)] == [10, 16]
+    assert [event.budget_bytes / LEASE for event in facts.events(BudgetChanged)] == [10]
     low = [view.held_bytes / LEASE for view in facts.views if view.budget_bytes == 10 * LEASE]
     settled = next(index for index, held in enumerate(low) if held <= 10)
     assert max(low[settled:]) <= 10

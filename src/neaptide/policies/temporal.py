@@ -27,11 +27,12 @@ class Temporal(Policy):
     needs = frozenset({Need.SUSPEND})
 
     def decide(self, view: View) -> Sequence[Action]:
-        if not view.running and (turn := swap(view)):
+        idle = not view.running
+        if idle and (turn := swap(view)):
             return turn
         actions, ready = admit_in_order(view)
         actions += [Resume(job.name) for job in resumable(view)]
-        if ready and not view.running:
+        if idle and ready:
             actions.append(Start(min(ready, key=lambda job: job.since_ns).name))
         return actions
 

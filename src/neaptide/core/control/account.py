@@ -101,8 +101,11 @@ class Account:
     def view(self, seen: Observation, priority_ns: int = 0) -> JobView:
         """The job as a policy sees it, with the engine's current observation and the service of its priority."""
         shown, job = self.shown, self.job
-        if shown is not None and (shown.position_ns, shown.held_bytes, shown.priority_ns) == (
-            *(seen.position_ns, seen.held_bytes, priority_ns),
+        if (
+            shown is not None
+            and shown.position_ns == seen.position_ns
+            and shown.held_bytes == seen.held_bytes
+            and shown.priority_ns == priority_ns
         ):
             return shown
         self.shown = JobView(

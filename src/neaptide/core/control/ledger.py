@@ -28,6 +28,8 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_bytes
 
 MOST_LANES = 64  # as many as a board has slots
+_OF_NO_JOB = (ev.BudgetChanged, ev.Woken)
+_WITH_LANE = (act.Admit, act.MoveLane)
 
 
 class Ledger:
@@ -98,7 +100,7 @@ class Ledger:
         An engine reports what it saw, and the controller may have answered other events in between: a job may have
         ended or may be suspended already. The end of an iteration gets the arrival times of the requests it served.
         """
-        if isinstance(event, ev.BudgetChanged | ev.Woken):
+        if isinstance(event, _OF_NO_JOB):
             return event
         account = self._accounts.get(event.job)  # type: ignore[attr-defined]
         if account is None or account.state.ended:
@@ -234,7 +236,7 @@ class Ledger:
         account = self._present.get(action.job)  # type: ignore[attr-defined]
         if account is None:
             return "there is no such job"
-        if isinstance(action, act.Admit | act.MoveLane) and not 0 <= (action.lane or 0) < MOST_LANES:
+        if isinstance(action, _WITH_LANE) and not 0 <= (action.lane or 0) < MOST_LANES:
             return f"lanes are numbered from 0 to {MOST_LANES - 1}"
         if isinstance(action, act.SetGate) and action.until_ns is not None:
             if not action.open:
@@ -361,15 +363,15 @@ class Ledger:
 
     def view(self, event: ev.Event, seen: Mapping[str, Observation]) -> View:
         """The policy's view after an event was applied; `seen` has the visible jobs. Changes nothing."""
+        present, of_priority = self._present, self._shares.of_priority
         jobs = tuple(
-            account.view(observation, self._shares.of_priority(account.job.priority))
-            for account, observation in ((self._present[name], observation) for name, observation in seen.items())
+            [present[name].view(each, of_priority(present[name].job.priority)) for name, each in seen.items()]
         )
         return View(
             now_ns=event.at_ns,
             event=event,
             budget_bytes=self.budget_bytes,
-            held_bytes=sum(job.held_bytes for job in jobs),
+            held_bytes=sum([job.held_bytes for job in jobs]),
             jobs=jobs,
             lanes=dict(self.lanes),
         )

@@ -112,11 +112,23 @@ class Board:
             slots=tuple(_slot(self._slots[index]) for index in range(count)),
         )
 
-    def progress(self, slot: int) -> fig.Progress:
-        """One slot now; about a microsecond in C and a few in Python."""
+    def kernels_done(self, slot: int) -> int:
+        """Kernels of the slot's process that the device has passed."""
+        return int(self._read(slot).done)
+
+    def iterations_begun(self, slot: int) -> int:
+        """Iterations that the slot's process has begun."""
+        return int(self._read(slot).iteration)
+
+    def _read(self, slot: int) -> Any:
+        """The words of a slot; they change with the next read."""
         if self._library.neaptide_board_slot(self.handle, slot, self._slot_address) != 0:
             raise BoardError(last_error())
-        seen = self._slot
+        return self._slot
+
+    def progress(self, slot: int) -> fig.Progress:
+        """One slot now; about a microsecond in C and a few in Python."""
+        seen = self._read(slot)
         return fig.Progress(
             seen.iteration,
             seen.entered,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
+
 PERMIT_ALL = 2**32 - 1
 UNBOUNDED = 2**32 - 1
 NO_CEILING = 2**64 - 1
@@ -45,9 +47,8 @@ class ProcessState(IntEnum):
     GONE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One slot, read word by word."""
+class Progress(msgspec.Struct, frozen=True):
+    """One slot, read word by word. A struct, because it is made several times on the way to every permit."""
 
     iteration: int  # iterations begun so far
     entered: int  # of those, let in: by a permit, or because the daemon was silent

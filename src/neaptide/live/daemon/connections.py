@@ -26,6 +26,7 @@ MOST_UNREAD_BYTES = 1 << 20  # of answers that one connection leaves unread
 SILENT_SECONDS = 10.0  # to say something at all, and to complete a message
 CLOSING_SECONDS = 5.0  # to read the last answers
 _SWEEP_SECONDS = 1.0
+_WITH_TRACE = (say.Hello, say.Profiled)
 _TURN_SECONDS = 0.0005  # that the messages of one connection may take before other connections have their turn
 
 
@@ -102,7 +103,7 @@ class SocketCaller(asyncio.Protocol):
                 transport.resume_reading()
                 return
             self.spoke, self.since = True, monotonic()
-            if isinstance(message, say.Hello | say.Profiled) and message.trace is not None:
+            if isinstance(message, _WITH_TRACE) and message.trace is not None:
                 self._decode(message, message.trace)
                 return
             self._listener.heard(self, message, None)

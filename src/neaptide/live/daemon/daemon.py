@@ -205,9 +205,9 @@ class Daemon:
         count = self._engine.iteration_ended(job, message)
         if not job.arrived:
             return
-        self._times_alone.iteration_ended(job, message, count)
         self._engine.report_iterations()
         self._controller.run()  # first of all: a job may wait for a permit
+        self._times_alone.iteration_ended(job, message, count)
         self._deadlock.iteration_ended(job)
         if job.unresponsive:
             self._unresponsive.returned(job)

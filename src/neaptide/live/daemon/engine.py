@@ -83,7 +83,7 @@ class LiveEngine:
         match action:
             case act.Start():
                 job.started += 1
-                job.iteration_begins(self.board.progress(job.slot).done)
+                job.iteration_begins(self.board.kernels_done(job.slot))
                 self.permits.give(job)
             case act.Admit():
                 self._set_lane(job, action.lane)
@@ -167,7 +167,7 @@ class LiveEngine:
         The iterations of a job that runs ahead are reported to the controller together, by `report_iterations`.
         Returns how many have ended on the board.
         """
-        if ended.index >= self.board.progress(job.slot).iteration:
+        if ended.index >= self.board.iterations_begun(job.slot):
             raise ProtocolError(f"iteration {ended.index} has not begun on the board")
         count = max(ended.index + 1 - job.ended, 1)
         job.ended = max(job.ended, ended.index + 1)
@@ -184,9 +184,11 @@ class LiveEngine:
     def report_iterations(self) -> None:
         """Post one event for all iterations of a job that have ended since the last report."""
         for job in self.jobs.values():
-            ended, job.unreported = job.unreported, UnreportedIterations()
-            if ended.count and job.running:
-                job.iterations_end(self.board.progress(job.slot).done, ended.count)
+            if not (ended := job.unreported).count:
+                continue
+            job.unreported = UnreportedIterations()
+            if job.running:
+                job.iterations_end(self.board.kernels_done(job.slot), ended.count)
                 self.post(
                     ev.IterationEnded(self.now_ns, job.name, ended.took_ns, iterations=ended.count, work=ended.work)
                 )
