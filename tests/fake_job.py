@@ -88,6 +88,11 @@ class FakeJob:
     def evictions(self) -> int:
         return self.agent.evictions
 
+    @property
+    def ended(self) -> bool:
+        """Whether a job that was started has ended."""
+        return not self._thread.is_alive()
+
     def start(self) -> FakeJob:
         self._thread.start()
         return self

@@ -145,6 +145,19 @@ def test_the_budget_can_be_changed_while_jobs_run(daemon: DaemonThread) -> None:
     assert too_small == say.Problem("a budget of 1.00 KiB is too small; at least 2.00 MiB is needed")
 
 
+def test_a_job_waits_for_a_budget_that_rose_and_fell_while_it_asked_for_nothing(daemon: DaemonThread) -> None:
+    job = daemon.run(name="job", iterations=6, pause_at=3, surprise=80 * MIB, surprise_from=3)
+    until(lambda: job.done == 3, "it to pause")
+    for budget_bytes in (200 * MIB, 100 * MIB):
+        assert ask(daemon.paths, say.SetBudget(budget_bytes)) == say.Done()
+    job.go_on.set()
+    until(lambda: job.ended or job.board.progress(job.slot).wanted_bytes > 0, "it to wait for memory")
+    assert not job.ended
+    assert ask(daemon.paths, say.SetBudget(200 * MIB)) == say.Done()
+    job.join()
+    assert job.done == 6
+
+
 def test_every_iteration_of_a_job_that_is_alone_is_counted_in_few_events(daemon: DaemonThread) -> None:
     daemon.run(name="alone", iterations=60).join()
     until(lambda: daemon.has("alone", "done"), "it to be done")

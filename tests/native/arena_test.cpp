@@ -417,6 +417,19 @@ TEST(an_allocation_waits_for_a_capacity_that_was_lowered_to_rise_again) {
   bench.arena->check_integrity();
 }
 
+TEST(a_capacity_counts_that_rose_and_fell_while_the_process_asked_for_nothing) {
+  Bench bench(8 * kMiB);
+  bench.board->set_capacity(16 * kMiB);
+  bench.board->set_capacity(8 * kMiB);
+  CHECK(bench.arena->try_allocate(17 * kMiB, 0).outcome == Allocation::over_capacity);
+  CHECK(bench.arena->try_allocate(16 * kMiB, 0).outcome == Allocation::full);
+  Member newcomer(bench.board, "newcomer");
+  Arena its(bench.driver, newcomer, ArenaOptions{});
+  CHECK(its.try_allocate(9 * kMiB, 0).outcome == Allocation::over_capacity);  // it was not there then
+  bench.board->set_capacity(16 * kMiB);
+  CHECK(bench.arena->try_allocate(16 * kMiB, 0).outcome == Allocation::granted);
+}
+
 TEST(an_allocation_waits_until_the_deadline_for_memory_that_others_hold) {
   Bench bench(8 * kMiB, 0, std::chrono::milliseconds(5));
   CHECK(bench.other.try_take(6 * kMiB) == Lease::granted);

@@ -241,6 +241,29 @@ TEST(reaping_another_process) {
   survive_every_instruction(doomed, 101);
 }
 
+TEST(lowering_the_capacity_is_never_forgotten_and_nothing_is_remembered_that_was_not) {
+  struct : Doomed {
+    void prepare(const std::shared_ptr<Board>& opened) override { board = opened; }
+    void operate() override { board->set_capacity(6 * kMiB); }
+    std::shared_ptr<Board> board;
+  } doomed;
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(10 * kMiB, 2));
+  for (long steps = 1;; steps += 7) {
+    Member member(board, "job"), later(Board::open(path), "later");
+    const bool finished = kill_after(path, doomed, steps) == End::finished;
+    const bool lowered = board->capacity_bytes() == 6 * kMiB;
+    board->set_capacity(4 * kMiB);  // the next controller
+    CHECK_EQUAL(member.largest_capacity_bytes(), 10 * kMiB);
+    CHECK_EQUAL(later.largest_capacity_bytes(), 10 * kMiB);
+    Member newcomer(board, "newcomer");
+    CHECK_EQUAL(newcomer.largest_capacity_bytes(), 4 * kMiB);
+    CHECK(lowered || !finished);
+    board->set_capacity(10 * kMiB);
+    if (finished) break;
+  }
+}
+
 TEST(a_process_stopped_anywhere_in_joining_leaving_or_reaping_blocks_no_other) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 2));

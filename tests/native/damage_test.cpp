@@ -139,6 +139,27 @@ TEST(a_process_writes_the_words_of_its_slot_again) {
   CHECK(other.try_take(kMiB) == Lease::full);
 }
 
+TEST(a_process_knows_the_largest_capacity_when_the_words_that_say_it_are_damaged) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(kCapacity, 2));
+  Member member(Board::open(path), "job");
+  board->set_capacity(2 * kCapacity);
+  board->set_capacity(kCapacity);
+  member.mend();  // as every wait does
+  for (const int fill : {0, 0xff, 0x5a}) {
+    std::memset(static_cast<void*>(&board->layout().slots), fill, sizeof(SlotLayout) * kSlots);
+    CHECK_EQUAL(member.largest_capacity_bytes(), 2 * kCapacity);
+    CHECK_EQUAL(board->layout().slots[member.slot()].largest_capacity.load().value_or(0), 2 * kCapacity);
+    member.mend();
+  }
+  // The capacity that is damaged when it changes is the one that the controller knows.
+  std::memset(static_cast<void*>(&board->layout().capacity), 0x7f, sizeof(Sealed));
+  Member blind(Board::open(path), "joins while nobody can read the capacity");
+  CHECK_EQUAL(blind.largest_capacity_bytes(), 0U);
+  board->set_capacity(kCapacity / 2);
+  CHECK_EQUAL(blind.largest_capacity_bytes(), kCapacity);
+}
+
 TEST(nothing_is_kept_for_a_slot_without_an_owner) {
   TemporaryPath path;
   auto board = Board::create(path, soft_board(kCapacity, 2));

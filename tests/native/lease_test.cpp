@@ -86,6 +86,24 @@ TEST(the_capacity_may_change_at_run_time) {
   waiter.join();
 }
 
+TEST(a_slot_remembers_the_largest_capacity_since_it_was_taken) {
+  TemporaryPath path;
+  auto board = Board::create(path, soft_board(10 * kMiB, 2));
+  Member first(Board::open(path), "first");  // as another process would
+  board->set_capacity(20 * kMiB);
+  board->set_capacity(5 * kMiB);
+  CHECK_EQUAL(first.largest_capacity_bytes(), 20 * kMiB);
+  std::optional<Member> second(std::in_place, Board::open(path), "second");
+  CHECK_EQUAL(second->largest_capacity_bytes(), 5 * kMiB);
+  Board::open(path)->set_capacity(8 * kMiB);  // the next controller knows of the one before only what the file says
+  Board::open(path)->set_capacity(4 * kMiB);
+  CHECK_EQUAL(first.largest_capacity_bytes(), 20 * kMiB);
+  CHECK_EQUAL(second->largest_capacity_bytes(), 8 * kMiB);
+  second.reset();
+  second.emplace(Board::open(path), "the next in its slot");
+  CHECK_EQUAL(second->largest_capacity_bytes(), 4 * kMiB);
+}
+
 TEST(waiting_ends_at_the_deadline_and_leaves_no_claim) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));

@@ -27,8 +27,7 @@ Arena::Implementation::Implementation(Driver& driver, Member& member, ArenaOptio
       range_bytes_(range_for(options_, member)),
       base_(driver.reserve(range_bytes_, chunk_bytes_)),
       heap_(base_, static_cast<std::uint32_t>(range_bytes_ / chunk_bytes_), chunk_bytes_),
-      hollow_(driver.page_bytes()),
-      largest_capacity_(member.board().capacity_bytes()) {
+      hollow_(driver.page_bytes()) {
   driver_.set_listener([this] { progress(); });
 }
 

@@ -8,8 +8,8 @@
 //
 // - A process that alone would not fit the device because of the gaps between its blocks gives the gaps' pages back
 //   (hollow_pages.h). So it can always hold what its blocks need, to the page.
-// - An allocation fails only if the process, alone, would need more than the largest capacity it has seen the device
-//   have. A capacity that was lowered makes it wait.
+// - An allocation fails only if the process, alone, would need more than the largest capacity that the device has had
+//   since the process took its slot. A capacity that was lowered makes it wait.
 //
 // Lock order: (driver's listener lock) -> arena mutex -> driver calls and board atomics. The arena mutex is never held
 // while waiting for leases or streams, nor while chunks are unbacked or copied.

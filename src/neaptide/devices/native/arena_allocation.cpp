@@ -78,11 +78,12 @@ Arena::Implementation::Attempt Arena::Implementation::attempt_after_return(std::
   const bool all_given = give_gaps_locked();
   attempt = attempt_locked(bytes, stream, hint, driver_.page_bytes() > 0 ? Growth::pages : Growth::chunks);
   const std::uint64_t alone = alone_locked(attempt), capacity = member_.board().capacity_bytes();
-  largest_capacity_ = std::max(largest_capacity_, capacity);
+  const std::uint64_t largest = member_.largest_capacity_bytes();
   attempt.busy = !all_given;
   if (all_given) {
     attempt.alone = alone > capacity ? alone : 0;
-    attempt.hopeless = alone > std::min(largest_capacity_, member_.own_limit_bytes());
+    // While nobody knows how large the device is, the process waits.
+    attempt.hopeless = (largest > 0 && alone > largest) || alone > member_.own_limit_bytes();
   }
   return attempt;
 }
@@ -147,7 +148,6 @@ Arena::Implementation::Attempt Arena::Implementation::grow_and_take_locked(Pool&
     hollow_.add(heap_.address_of(range.first), heap_.address_of(range.end()),
                 [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
   count_held_locked();
-  largest_capacity_ = std::max(largest_capacity_, member_.board().capacity_bytes());
   attempt = take_block_locked(*heap_.fit(pool, bytes), bytes);
   if (!attempt.address) {
     remove_chunks_locked(range);

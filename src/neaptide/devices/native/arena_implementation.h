@@ -60,7 +60,7 @@ class Arena::Implementation {
     Lease lease = Lease::granted;
     bool busy = false;        // the process alone would not fit while its streams have work in flight
     std::uint64_t alone = 0;  // what it would hold without, when that is more than the capacity is now
-    bool hopeless = false;    // that is more than the device ever had
+    bool hopeless = false;    // that is more than the device has had since the process began
   };
   /// What a new chunk is leased for: all of it, or only the pages that the block touches.
   enum class Growth : std::uint8_t { chunks, pages };
@@ -128,7 +128,6 @@ class Arena::Implementation {
   std::uint64_t next_serial_ = 1;
   std::uint64_t detached_chunks_ = 0;  // removed from the heap, lease not yet given back
   HollowPages hollow_;
-  std::uint64_t largest_capacity_;  // that the device was seen to have
   bool evicted_ = false;
   std::vector<EvictedRange> evicted_ranges_;
   ArenaStats stats_;

@@ -167,6 +167,8 @@ void Board::mend_capacity() {
 
 void Board::set_capacity(std::uint64_t bytes) {
   if (bytes == 0) throw BoardError("board " + path_ + ": a capacity of 0 bytes");
+  const std::uint64_t before = capacity_bytes();
+  for (SlotLayout& slot : layout().slots) slot.largest_capacity.raise(before);  // before the capacity: board_layout.h
   capacity_.store(std::min(bytes, Sealed::kMost));
   layout().capacity.store(capacity_.load());
   wake_memory_waiters(layout());

@@ -188,7 +188,7 @@ class Board {
   /// Writes the capacity again if it was damaged and there is no controller to do it.
   void mend_capacity();
   /// Changes the capacity and wakes the waiting processes. It may be below what is used: then nothing is granted until
-  /// enough was given back.
+  /// enough was given back. Every slot remembers the capacity that there was (Member::largest_capacity_bytes).
   void set_capacity(std::uint64_t bytes);
   /// Sets the high-water mark to what is used now.
   void reset_high_water();

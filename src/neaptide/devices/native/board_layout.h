@@ -26,7 +26,7 @@
 namespace neaptide {
 
 inline constexpr std::uint64_t kBoardMagic = 0x4452414f42504e00;  // "\0NPBOARD" in little-endian order
-inline constexpr std::uint32_t kBoardVersion = 9;
+inline constexpr std::uint32_t kBoardVersion = 10;
 inline constexpr std::uint32_t kSlots = 64;
 inline constexpr std::uint32_t kBoardLanes = kSlots;  // each job may have its own
 inline constexpr std::uint32_t kJobWords = 8;
@@ -53,6 +53,11 @@ struct alignas(64) SlotLayout {
   Word64 claim;   // order among waiters: lower goes first; valid while wanted > 0
   Word64 age;
   Word32 memory_epoch;  // futex
+
+  // The largest capacity since the slot was taken; that of this moment need not be in it. Whoever changes the capacity
+  // first raises it in all slots to the capacity that ends. So a process that reads the capacity and then the mark
+  // misses none, wherever the other is stopped or killed, and a mark never names a capacity that there was not.
+  Sealed largest_capacity;
 
   // Progress: written by the owner.
   alignas(64) Word64 needed;

@@ -21,11 +21,6 @@ class Transit {
   SlotLayout& slot_;
 };
 
-void raise(Sealed& mark, std::uint64_t value) {
-  for (std::uint64_t seen = mark.word(); Sealed::open(seen).value_or(0) < value;)
-    if (mark.replace(seen, value)) return;
-}
-
 std::uint64_t capacity_of(const BoardLayout& board) { return board.capacity.load().value_or(0); }
 
 /// Bytes that a slot waits for; 0 when it could not have them even alone, so that nothing is kept for it.
@@ -236,7 +231,7 @@ Lease take_lease(BoardLayout& board, std::uint32_t index, std::uint64_t held, st
     if (grant != Grant::granted) return grant == Grant::full ? Lease::full : Lease::reserved;
   } while (!board.used.replace(seen, *used + bytes));
   slot.held.store(held + bytes);
-  raise(board.high_water, *used + bytes);
+  board.high_water.raise(*used + bytes);
   return Lease::granted;
 }
 
@@ -245,7 +240,7 @@ void charge_lease(BoardLayout& board, std::uint32_t index, std::uint64_t held, s
   const Transit transit(slot);
   board.used.add(static_cast<std::int64_t>(bytes));
   slot.held.store(held + bytes);
-  raise(board.high_water, board.used.load().value_or(0));
+  board.high_water.raise(board.used.load().value_or(0));
 }
 
 void give_lease(BoardLayout& board, std::uint32_t index, std::uint64_t bytes, std::uint64_t held) {

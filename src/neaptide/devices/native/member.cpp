@@ -29,6 +29,7 @@ void pack_job(SlotLayout& slot, const std::string& job) {
 
 void prepare(SlotLayout& slot) {
   slot.claim.store(kDemoted);
+  slot.largest_capacity.store(0);
   slot.needed.store(0);
   slot.expected_leases.store(0);
   slot.rest.store(0);
@@ -124,10 +125,19 @@ void Member::mend_locked() {
   restore(slot.iteration, truth_.iteration);
   restore(slot.entered, truth_.entered);
   if (slot.held.load() != truth_.held) slot.held.store(truth_.held);
+  learn_capacity_locked();
   restore(slot.ended, slot.begun.load());  // no lease of this process moves while the mutex is held
   for (std::uint32_t high = layout.slots_high.load(); high <= slot_ || high > kSlots;)
     if (layout.slots_high.compare_exchange_weak(high, high > kSlots ? kSlots : slot_ + 1)) break;
   restore(slot.use, SlotUse::taken);  // last: a slot is free until it is whole
+}
+
+void Member::learn_capacity_locked() {
+  Sealed& mark = words().largest_capacity;
+  std::uint64_t& largest = truth_.largest_capacity;
+  largest = std::max(largest, board_->capacity_bytes());  // before the mark: board_layout.h
+  largest = std::max(largest, mark.load().value_or(0));
+  mark.raise(largest);
 }
 
 SlotLayout& Member::words() const { return board_->layout().slots[slot_]; }
@@ -186,6 +196,12 @@ std::uint64_t Member::held_bytes() const {
   board_->require_owner();
   const std::lock_guard lock(mutex_);
   return truth_.held;
+}
+
+std::uint64_t Member::largest_capacity_bytes() {
+  const std::lock_guard lock(mutex_);
+  learn_capacity_locked();
+  return truth_.largest_capacity;
 }
 
 bool Member::others_wait() const {

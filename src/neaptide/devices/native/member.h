@@ -59,6 +59,9 @@ class Member {
   /// What is leased for it. Changes nothing.
   std::uint64_t outside_bytes() const { return outside_bytes_.load(std::memory_order_relaxed); }
 
+  /// The largest capacity that the board has had since this process took its slot, also while the process looked at
+  /// nothing; 0: the capacity has been damaged all the time.
+  std::uint64_t largest_capacity_bytes();
   /// Whether another process waits for memory. Changes nothing.
   bool others_wait() const;
   /// Counts up whenever memory may have become available to this process, or a request came.
@@ -127,11 +130,13 @@ class Member {
     std::uint64_t age = kNoIteration;
     std::uint64_t iteration = 0;
     std::uint64_t entered = 0;
+    std::uint64_t largest_capacity = 0;
   };
 
   void take_slot();
   void leave();
   void mend_locked();
+  void learn_capacity_locked();
   std::uint64_t new_claim_locked() const;
   SlotLayout& words() const;
 

@@ -1,8 +1,8 @@
 // A count of bytes in shared memory that shows whether it was damaged: 48 bits of value and 16 of a checksum.
 //
-// The counts that keep the budget are sealed: capacity, used and held. Zeroed, filled or flipped bytes do not pass for
-// a count, but for one chance in 65,536 where all bytes are random. A damaged count grants nothing until it is put
-// right.
+// The counts that keep the budget are sealed: capacity, used and held, and the marks of the most that there was.
+// Zeroed, filled or flipped bytes do not pass for a count, but for one chance in 65,536 where all bytes are random. A
+// damaged count grants nothing until it is put right.
 #pragma once
 
 #include <atomic>
@@ -36,6 +36,11 @@ class Sealed {
       const auto sum = static_cast<std::int64_t>(*value) + bytes;
       if (replace(seen, sum < 0 ? 0 : static_cast<std::uint64_t>(sum))) return;
     }
+  }
+  /// Makes it at least `value`; a damaged one becomes `value`.
+  void raise(std::uint64_t value) {
+    for (std::uint64_t seen = word(); !open(seen) || *open(seen) < value;)
+      if (replace(seen, value)) return;
   }
   void subtract(std::uint64_t bytes) { add(-static_cast<std::int64_t>(bytes)); }
 
