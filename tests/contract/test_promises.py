@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
 from contract.engines import engines
-from contract.world import LEASE, MS, Engine, Scene, StartsWhen, Step, Tide, holds, rise_and_fall
+from contract.world import LEASE, MS, Engine, Facts, Scene, StartsWhen, Step, Tide, holds, rise_and_fall
 from neaptide.core.control.actions import Start
 from neaptide.core.control.events import BudgetChanged, IterationEnded, JobEnded, JobEvicted, JobGrew, JobResumed
 from neaptide.core.rules.shares import weight
@@ -137,13 +137,18 @@ def test_a_job_that_was_stopped_and_goes_on_does_not_hold_up_its_neighbour(engin
     assert max(after - before for before, after in pairwise([back_ns, *ends_ns])) < 300_000_000
 
 
+def budgets_of_the_user(facts: Facts) -> list[float]:
+    """The budgets in leases that the user set, as the log has them: policies may also be told of new jobs' bytes."""
+    return [budget for budget, _ in groupby(event.whole_bytes / LEASE for event in facts.events(BudgetChanged))]
+
+
 @engines()
 def test_a_lower_budget_is_kept_once_memory_has_been_given_back(engine: Engine) -> None:
     tides = [Tide(name=name, persistent=2, steps=rise_and_fall(6, 12 * MS), iterations=25) for name in "ab"]
     changes = [(60 * MS, 10)]  # to the end: on a busy machine it may take long until memory is given back
     facts = engine.run(Scene(tides=tides, budget=16, policy=POLICIES.make("neaptide"), budget_changes=changes))
     facts.check_all_ended()
-    assert [event.budget_bytes / LEASE for event in facts.events(BudgetChanged)] == [10]
+    assert budgets_of_the_user(facts) == [10]
     low = [view.held_bytes / LEASE for view in facts.views if view.budget_bytes == 10 * LEASE]
     settled = next(index for index, held in enumerate(low) if held <= 10)
     assert max(low[settled:]) <= 10
@@ -154,7 +159,7 @@ def test_a_budget_smaller_than_one_lease_is_refused_and_the_old_one_stays(engine
     tides = [Tide(name=name, steps=rise_and_fall(4), iterations=10) for name in "ab"]
     facts = engine.run(Scene(tides=tides, budget=8, policy=Everything(), budget_changes=[(20 * MS, 0.5)]))
     facts.check_all_ended()
-    assert not facts.events(BudgetChanged)
+    assert budgets_of_the_user(facts) in ([], [8])
 
 
 @pytest.mark.parametrize("seed", range(3))

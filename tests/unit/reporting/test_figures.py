@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from builders import Op, make_trace, training_trace
+from builders import Op, Tensor, make_trace, training_trace
 from neaptide.core.traces.trace import Phase
 from neaptide.reporting.figures.profile import draw_profile, save_profile
 
@@ -47,6 +47,15 @@ def test_the_figure_names_kinds_phases_persistent_bytes_and_peak() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("Time (ms)", "Memory (B)")
     labels = axes.get_legend_handles_labels()[1]
     assert labels == ["parameter", "gradient", "input", "activation", "temporary", "persistent"]
+
+
+@pytest.mark.parametrize(("before", "after", "side"), [(0.0, 9.0, "left"), (5.0, 4.0, "center"), (9.0, 0.5, "right")])
+def test_the_word_at_the_peak_stays_inside_the_figure(before: float, after: float, side: str) -> None:
+    figure = Figure()
+    ops = [Op(seconds=seconds) for seconds in (before, 1.0, after)]
+    draw_profile(make_trace(ops, [Tensor(bytes=100, born=1, died=1)]), figure.add_subplot())
+    (peak,) = [text for text in figure.axes[0].texts if text.get_text().startswith("peak")]
+    assert peak.get_horizontalalignment() == side
 
 
 @pytest.mark.parametrize(("seconds", "name"), [(0.3, "optimizer"), (0.05, "opt.")])

@@ -15,6 +15,7 @@ from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.logs.live_run import LiveRun, compared, live_run
 from neaptide.reporting.logs.log_file import LoggedRun
 from neaptide.reporting.logs.run_folder import RunFile, SavedRun
+from neaptide.reporting.logs.run_tables import results_table
 from neaptide.reporting.logs.verdict import error_of, same_results, verdict, without_folders
 from neaptide.reporting.terminal.run_summary import print_runs, summary_line, summary_table
 from outcomes import MS, job
@@ -131,6 +132,18 @@ def test_results_are_the_same_if_last_lines_with_numbers_are(first: str, second:
 
 def test_one_run_alone_has_no_results_to_compare() -> None:
     assert not same_results(compared([saved("neaptide", 8.0)]))
+    assert results_table(compared([saved("neaptide", 8.0)])) is None
+
+
+def test_the_last_lines_of_two_runs_stand_below_each_other() -> None:
+    table = results_table(compared([saved("one after the other", 12.0), saved("neaptide", 8.0)]))
+    assert table is not None
+    assert table.rows == (("a", "one after the other", "loss 0.5"), ("a", "neaptide", "loss 0.5"))
+
+
+def test_a_job_that_the_memory_log_does_not_name_holds_nothing() -> None:
+    series = live_run(saved("neaptide", 8.0)).memory["a"]
+    assert series.held_bytes.tolist() == [700 * MIB, 0]
 
 
 def test_a_wide_table_is_printed_on_its_side_in_a_narrow_terminal() -> None:
