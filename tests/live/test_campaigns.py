@@ -10,6 +10,7 @@ import pytest
 from campaigns.fuzz_messages import fuzz
 from campaigns.kill_daemon import kill_daemon
 from campaigns.kill_jobs import kill_jobs
+from campaigns.stop_and_continue import stop_and_continue
 from daemons import DaemonProcess
 
 
@@ -30,3 +31,7 @@ def test_killed_jobs_leave_nothing_behind(daemon: DaemonProcess) -> None:
 
 def test_jobs_survive_every_kill_of_the_daemon_and_a_smaller_budget(daemon: DaemonProcess) -> None:
     assert kill_daemon(daemon, 4).faults == 4
+
+
+def test_jobs_and_daemons_that_are_stopped_and_continued_lose_nothing(daemon: DaemonProcess) -> None:
+    assert stop_and_continue(daemon, 12).faults == 12
