@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,16 @@ def hollow(tmp_path: Path) -> Hollow:
     return made
 
 
+@contextmanager
+def job(hollow: Hollow, library_mib: int) -> Iterator[subprocess.Popen[str]]:
+    process = hollow.start("buffers", HOLLOW_LIBRARY=f"{library_mib}M")
+    try:
+        assert next_facts(process)["outside"] == CONTEXT_BYTES
+        yield process
+    finally:
+        kill(process)
+
+
 def say(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdin is not None
     process.stdin.write(f"{line}\n")
@@ -36,36 +47,26 @@ def do(process: subprocess.Popen[str], line: str) -> dict[str, Any]:
     return next_facts(process)
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
 def test_an_op_that_may_make_a_library_take_buffers_waits_for_room(hollow: Hollow) -> None:
-    one, two = (hollow.start("buffers", HOLLOW_LIBRARY="30M") for _ in range(2))
-    next_facts(one), next_facts(two)
-    do(one, "hold 370")
     board = Board.open(hollow.folder / "board")
-    assert board.snapshot().used_bytes > BUDGET_BYTES - 30 * MIB  # the buffers do not fit beside that
-    say(two, "multiply")
-    over = lambda: hollow.device_peak_bytes() > BUDGET_BYTES  # noqa: E731
-    until(lambda: over() or any(slot.wanted_bytes for slot in board.snapshot().slots), "nobody waits")
-    board.close()
-    assert not over()
-    kill(one)
-    assert next_facts(two)["outside"] == CONTEXT_BYTES + 30 * MIB
-    kill(two)
+    with closing(board), job(hollow, 30) as two:
+        with job(hollow, 30) as one:
+            do(one, "hold 370")
+            assert board.snapshot().used_bytes > BUDGET_BYTES - 30 * MIB  # the buffers do not fit beside that
+            say(two, "multiply")
+            deadline = time.monotonic() + 60
+            while not any(slot.wanted_bytes for slot in board.snapshot().slots):
+                assert hollow.device_peak_bytes() <= BUDGET_BYTES
+                assert time.monotonic() < deadline, "nobody waits"
+                time.sleep(0.01)
+        assert next_facts(two)["outside"] == CONTEXT_BYTES + 30 * MIB
     assert hollow.device_peak_bytes() <= BUDGET_BYTES
 
 
-@pytest.mark.parametrize("mib", [0, 30, 100])
+@pytest.mark.parametrize("mib", [0, 30, 100])  # the last is more than is expected
 def test_after_the_op_as_much_is_leased_as_was_taken(hollow: Hollow, mib: int) -> None:
-    job = hollow.start("buffers", HOLLOW_LIBRARY=f"{mib}M")
-    assert next_facts(job)["outside"] == CONTEXT_BYTES
-    assert do(job, "multiply")["outside"] == CONTEXT_BYTES + mib * MIB
-    kill(job)
+    with job(hollow, mib) as one:
+        assert do(one, "multiply")["outside"] == CONTEXT_BYTES + mib * MIB
 
 
 def test_a_process_that_fits_only_without_room_for_buffers_gets_its_memory(hollow: Hollow) -> None:
