@@ -73,6 +73,8 @@ def swap(view: View) -> list[Action]:
 def asked_again(actions: Sequence[Action], view: View) -> list[Action]:
     """The actions, and a WakeAt for when an idle server makes way, unless the policy is asked before that."""
     waiting = view.in_state(JobState.SUSPENDED, JobState.QUEUED)
+    if not waiting:  # the usual case
+        return list(actions)
     idle = [(other, job) for job in waiting for other in _may_leave(job, view) if is_idle(other)]
     ends_ns = [int(_turn_ends_ns(other, job)) + 1 for other, job in idle]
     wakes_ns = [action.at_ns for action in actions if isinstance(action, WakeAt)]
