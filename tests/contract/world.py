@@ -48,7 +48,6 @@ class Tide:
     iterations: int = 1
     kind: JobKind = JobKind.TRAINING
     requests: tuple[float, ...] = ()  # when each sample comes to an inference job
-    waits_for_requests: bool = False  # also on processes each comes at its time; otherwise one after the other
     batch: int = 1
     deadline_seconds: float | None = None
     ahead: bool = False  # launches without waiting for the device

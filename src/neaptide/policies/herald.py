@@ -18,7 +18,6 @@ from neaptide.policies.parts.deadlines import bound_in_flight, has_deadline, put
 from neaptide.policies.parts.precedence import Precedence, in_turn
 from neaptide.policies.parts.shares import Competition
 from neaptide.policies.parts.slack import NEVER, Slack
-from neaptide.policies.parts.turns import asked_again, has_claim
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,9 @@ class Herald(Policy):
 
     def decide(self, view: View) -> Sequence[Action]:
         jobs = in_turn(view)
-        bound = [job for job in jobs if has_deadline(job) and has_claim(job, view)]
+        bound = [job for job in jobs if has_deadline(job)]
         rest = [job for job in jobs if not has_deadline(job)]
-        order = Precedence(view, bound, [job for job in jobs if job not in bound])
-        slack = Slack(self.spare)
+        order, slack = Precedence(view, bound, rest), Slack(self.spare)
         coming = {move.job for move in order.moves if isinstance(move, (Admit, Resume))}
         here = [job for job in bound if job.admitted or job.name in coming]
         ready = order.ready(bound)
@@ -53,6 +51,4 @@ class Herald(Policy):
         actions += [Start(job.name) for job in order.beside if competition.may_start(job)]
         wakes = [slack.serve_at_ns(job) for job in ready if job not in due]
         wake_ns = min([*wakes, competition.wake_ns or NEVER], default=NEVER)
-        if wake_ns < NEVER:
-            actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
-        return asked_again(actions, view)
+        return [*actions, WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns))] if wake_ns < NEVER else actions

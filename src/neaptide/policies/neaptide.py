@@ -18,7 +18,7 @@ from neaptide.policies.parts.residence import Residence, remaining_ns
 from neaptide.policies.parts.shares import Competition, due, with_turns
 from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
 from neaptide.policies.parts.stagger import Stagger, caps
-from neaptide.policies.parts.turns import asked_again, endless, has_claim
+from neaptide.policies.parts.turns import endless
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Neaptide(Policy):
     1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority,
        unless those of a lower one are due a turn; then jobs that have waited longer than `patience` times their
        remaining device time; then the shortest remaining time, or, while a job is there that did not say how long it
-       is, the smallest share so far; then the longest wait. Servers that make way come last (parts/turns.py).
+       is, the smallest share so far; then the longest wait.
     2. Residence. Jobs are admitted by rank while the ledger's rule holds. For the first job that does not fit, longer
        jobs are suspended; if that is not enough, other jobs pass it until it has waited too long (parts/residence.py).
        Jobs of unknown length that do not fit together take turns (parts/turns.py).
@@ -72,7 +72,7 @@ class Neaptide(Policy):
         if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
         fair, turns = any(endless(job) for job in view.jobs), with_turns(view.jobs)
-        ranks = {job.name: self._rank(job, view, fair, job.name in turns) for job in view.jobs}
+        ranks = {job.name: self._rank(job, view.now_ns, fair, job.name in turns) for job in view.jobs}
         ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
         residence = Residence(
             ranked, view.budget_bytes, view.now_ns, self.in_flight, lambda job: not ranks[job.name][3]
@@ -86,12 +86,9 @@ class Neaptide(Policy):
         wake_ns = min(self._gates(here, slack, view.now_ns, actions), self._starts(here, slack, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
-        return asked_again(actions, view)
+        return actions
 
-    def _rank(self, job: JobView, view: View, fair: bool, has_turn: bool) -> tuple[int, ...]:
-        now_ns = view.now_ns
-        if not has_claim(job, view):
-            return (2, 0, 0, True, job.since_ns)
+    def _rank(self, job: JobView, now_ns: int, fair: bool, has_turn: bool) -> tuple[int, ...]:
         if job.deadline_ns is not None:
             return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
         left_ns = remaining_ns(job)

@@ -14,10 +14,10 @@ from neaptide.core.control.events import PhaseEnded
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.policies.parts.admission import expects_work, has_work, is_idle, over_budget
+from neaptide.policies.parts.admission import expects_work, has_work, over_budget
 from neaptide.policies.parts.lanes import Lanes, in_iteration
 from neaptide.policies.parts.shares import Competition, due, leaves_for, with_turns
-from neaptide.policies.parts.turns import asked_again, endless, never_ends, overdue
+from neaptide.policies.parts.turns import endless, overdue
 
 _OVERDUE, _AGED, _IN_TURN = 0, 1, 2
 
@@ -71,8 +71,7 @@ class Salus(Policy):
             ready = [job for job in ready if competition.may_start(job)]
             if ready and not any(in_iteration(job) for job in jobs):
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
-        wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
-        return asked_again([*actions, *wakes], view)
+        return actions if competition.wake_ns is None else [*actions, WakeAt(competition.wake_ns)]
 
     # --- admission
 
@@ -119,13 +118,13 @@ class Salus(Policy):
         entry: tuple[float, ...],
         others: Sequence[tuple[tuple[float, ...], JobView]],
     ) -> Lanes | None:
-        """The lanes with the job in the place of jobs between iterations: idle ones first, then last in the order.
+        """The lanes with the job in the place of jobs between iterations, last in the order first.
 
-        None unless the job comes before all others that have work.
+        None unless the job comes before all others.
         """
-        if any(other <= entry for other, each in others if not is_idle(each)):  # equals would displace each other
+        if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None
-        for _, each in sorted(others, key=lambda other: (is_idle(other[1]), other[0]), reverse=True):
+        for _, each in sorted(others, key=lambda other: other[0], reverse=True):
             if not in_iteration(each) and not each.finishing:
                 lanes = lanes.without(each).make_room(job)
                 if (placed := lanes.place(job, self._most_lanes)) is not None:
@@ -149,7 +148,7 @@ class Salus(Policy):
     def _with_turns(self, view: View) -> frozenset[str]:
         """The jobs whose turn it is among jobs that do not fit together."""
         waiting, inside = view.in_state(JobState.QUEUED, JobState.SUSPENDED), view.admitted
-        without_end = [other for other in inside if never_ends(other)]
+        without_end = [other for other in inside if endless(other)]
         found = set(with_turns(view.jobs))
         for job in waiting:
             may_leave = inside if job.state is JobState.SUSPENDED else without_end

@@ -88,11 +88,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         return turns.turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
 
     @property
-    def idle_ns(self) -> float:
-        """How long it stays on the device without a request before it makes way for such a job."""
-        return turns.idle_ns(self.profile.persistent_bytes, self.moved_ns)
-
-    @property
     def remaining_ns(self) -> int | None:
         """Device time to its end, alone; None when the job did not say how long it is."""
         if self.iterations_left is None:

@@ -324,7 +324,6 @@ class Daemon:
         self._unresponsive.look(sights)
         self._deadlock.look(sights)
         self._newcomers.look(sights)
-        self._requests.assume()
         self._tell_budget()
         self._settle()
 

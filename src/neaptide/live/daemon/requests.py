@@ -1,9 +1,8 @@
 """Requests to jobs that serve.
 
 A request is known from when it reaches the program, if the program's server announces it; otherwise the call of the
-model is the request. A job off the device whose server announces nothing cannot call its model, because it can copy
-nothing to the device. One request is assumed on its behalf when its program waits to do so, so that the policy brings
-it back. A server whose program does not wait is idle, and nobody makes way for it.
+model is the request. A suspended job whose server announces nothing cannot call its model, because it can copy nothing
+to the device. One request is assumed on its behalf, so that the policy brings it back.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.messages import ProtocolError
 
 MOST_WAITING = 1 << 18  # samples of one job
-_BROUGHT_BY_POLICY = (EvictionReason.POLICY, EvictionReason.QUEUE)
 
 
 class Requests:
@@ -59,15 +57,13 @@ class Requests:
             self._engine.post(ev.RequestAnswered(self._engine.now_ns, job.name, arrived_ns, message.took_ns))
 
     def assume(self) -> None:
-        """Assume a request for each suspended or queued job whose program waits for the device without one."""
+        """Assume a request for each suspended job that may wait with one."""
         for job in self._engine.jobs.values():
-            if job.trains or not job.arrived or job.request_assumed or job.eviction not in _BROUGHT_BY_POLICY:
+            if job.trains or job.request_assumed or job.eviction is not EvictionReason.POLICY:
                 continue
             account = self._ledger.account(job.name)
             known = account.requests or account.expected or account.serving
-            if known or self._engine.host_moves.awaits(job):
-                continue
-            if self._engine.board.progress(job.slot).waits_since_ns:
+            if not (self._engine.host_moves.awaits(job) or known):
                 job.request_assumed = True
                 self._post(job)
 

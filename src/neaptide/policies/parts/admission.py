@@ -22,22 +22,15 @@ def expects_work(job: JobView) -> bool:
     return has_work(job) or bool(job.expected)
 
 
-def is_idle(job: JobView) -> bool:
-    """Whether the job is a server on the device without a request: no other job should wait for its place."""
-    return job.state is JobState.READY and not expects_work(job)
-
-
 def admissible(view: View, waiting: Iterable[JobView]) -> list[JobView]:
     """The waiting jobs to admit now, in their order. No job overtakes one that does not fit yet.
 
-    A job that is larger than the budget is skipped. Suspended jobs keep their place: they came first. Those without
-    work do not, because nothing would end their suspension.
+    A job that is larger than the budget is skipped. Suspended jobs keep their place: they came first.
     """
     waiting, admitted = list(waiting), list[JobView]()
     if not waiting:
         return admitted
-    suspended = [job for job in view.in_state(JobState.SUSPENDED) if job.evicted or expects_work(job)]
-    inside = [job.profile for job in [*view.in_state(*RESIDENT), *suspended]]
+    inside = [job.profile for job in view.in_state(*RESIDENT, JobState.SUSPENDED)]
     for job in waiting:
         if job.profile.peak_bytes > view.budget_bytes:
             continue

@@ -12,7 +12,7 @@ from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
 from neaptide.policies.parts.admission import has_work
 from neaptide.policies.parts.shares import due, with_turns
-from neaptide.policies.parts.turns import has_claim, overdue
+from neaptide.policies.parts.turns import overdue
 
 _BRING = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
 
@@ -80,13 +80,12 @@ def in_turn(view: View) -> list[JobView]:
     """The jobs that fit the budget: larger priorities first unless others are due a turn, then in the order of arrival.
 
     A suspended job ranks by the time of its suspension instead of its arrival. A job that is overdue goes before those
-    of its priority, and a server that makes way behind all.
+    of its priority.
     """
     turns = with_turns(view.jobs)
 
     def turn(job: JobView) -> tuple[int, ...]:
         since_ns = job.since_ns if job.state is JobState.SUSPENDED else job.arrived_ns
-        waits = overdue(job, view, equals=True)
-        return (not has_claim(job, view), job.name not in turns, -job.priority, not waits, since_ns)
+        return (job.name not in turns, -job.priority, not overdue(job, view, equals=True), since_ns)
 
     return sorted([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes], key=turn)

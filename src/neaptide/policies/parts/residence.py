@@ -12,7 +12,6 @@ from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.turns import worth_a_copy_ns
-from neaptide.policies.parts.admission import expects_work, is_idle
 from neaptide.policies.parts.plans import best_plan
 from neaptide.policies.parts.shares import leaves_for
 from neaptide.policies.parts.turns import endless, turn_is_over
@@ -35,11 +34,8 @@ def remaining_ns(job: JobView) -> int:
 def yields_to(job: JobView, newcomer: JobView, now_ns: int) -> bool:
     """Whether the job leaves the device for a newcomer that ranks before it.
 
-    It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn, and an
-    idle server does when it makes way.
+    It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn.
     """
-    if is_idle(job):
-        return turn_is_over(job, newcomer, now_ns)
     if job.deadline_ns is not None or newcomer.deadline_ns is not None:
         return job.deadline_ns is None
     if job.priority != newcomer.priority:
@@ -84,8 +80,7 @@ class Residence:
             if min(profile.peak_bytes for profile in job.plans) > self.budget_bytes:
                 continue
             if (plan := self._plan(job, inside)) is None:
-                idle = job.state is JobState.SUSPENDED and not expects_work(job)  # no job leaves for it
-                leave = self._yielding(job, inside) if may_suspend and not idle else []
+                leave = self._yielding(job, inside) if may_suspend else []
                 may_suspend = False
                 actions += [Suspend(other.name) for other in leave if other.state is JobState.READY]
                 inside = {name: other for name, other in inside.items() if other not in leave}
