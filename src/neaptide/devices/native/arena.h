@@ -66,9 +66,6 @@ struct ArenaOptions {
   /// Called without locks, once per wait, by a thread that waits although no other process holds what it lacks: with
   /// the bytes that the process would hold.
   std::function<void(std::uint64_t)> on_too_small;
-  /// Called when the process alone does not fit: gives back what the process leases for memory that is not there yet.
-  /// False: there is none.
-  std::function<bool()> give_reserve;
   /// Called without locks by a thread that waits for memory when a controller has asked something of the process
   /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
   /// request finished. The claim on memory is withdrawn meanwhile.

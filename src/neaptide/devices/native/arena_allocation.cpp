@@ -213,8 +213,6 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
     const std::uint32_t epoch = member_.memory_epoch();
     const Attempt attempt = attempt_after_return(bytes, stream, hint);
     if (attempt.address) return *attempt.address;
-    const bool fits = !attempt.hopeless && attempt.alone == 0 && attempt.lease != Lease::ceiling;
-    if (!fits && options_.give_reserve && options_.give_reserve()) continue;
     if (attempt.hopeless) fail(bytes, attempt, false);
     if (!std::exchange(counted, true)) {
       const Lock lock(mutex_);

@@ -183,15 +183,6 @@ void Member::take_outside(std::uint64_t bytes) {
   outside_bytes_.fetch_add(bytes);
 }
 
-bool Member::try_take_outside(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  mend_locked();
-  if (take_lease(board_->layout(), slot_, truth_.held, bytes) != Lease::granted) return false;
-  truth_.held += bytes;
-  outside_bytes_.fetch_add(bytes);
-  return true;
-}
-
 void Member::set_outside(std::uint64_t bytes) {
   const std::uint64_t before = outside_bytes_.exchange(bytes);
   if (bytes < before) return give(before - bytes);

@@ -53,9 +53,6 @@ class Member {
   // Memory of the process on the device that its arena does not manage: a GPU's context and buffers of libraries.
   /// Leases so many bytes for it before it is there; waits for them as long as it takes.
   void take_outside(std::uint64_t bytes);
-  /// As take_outside(), but never waits: false, changing nothing, if the capacity or the memory grant does not allow it
-  /// now. Ceilings are for tensors and do not count.
-  bool try_take_outside(std::uint64_t bytes);
   /// So many bytes are there now. They are leased even if that is more than the capacity: then nothing is granted until
   /// enough was given back.
   void set_outside(std::uint64_t bytes);

@@ -4,18 +4,14 @@
 #include <Python.h>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "../../../core/rules/heavy.h"
 #include "../../native/launch/blocking.h"
-#include "op_kinds.h"
 #include "runtime.h"
 
 namespace neaptide::cuda {
@@ -37,18 +33,15 @@ struct Arguments {
   bool on_device = false;
   std::int64_t largest = 0;  // elements of its largest tensor
   std::uint64_t signature = 0;
-  std::uint64_t kind = 0;  // as the signature, but sizes of one power of two are alike
 
   void see(const at::Tensor& tensor, int ordinal) {
     if (!tensor.defined()) return;
     if (tensor.is_cuda() && tensor.device().index() == ordinal) on_device = true;
     const std::int64_t elements = tensor.numel();
     largest = std::max(largest, elements);
-    const std::uint64_t type = static_cast<std::uint64_t>(tensor.scalar_type()) << 56;
-    signature = mixed(signature, static_cast<std::uint64_t>(elements) ^ type);
-    kind = mixed(kind, static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint64_t>(elements))) ^ type);
+    mix(static_cast<std::uint64_t>(elements) ^ static_cast<std::uint64_t>(tensor.scalar_type()) << 56);
   }
-  static std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15; }
+  void mix(std::uint64_t value) { signature = (signature ^ value) * 0x9e3779b97f4a7c15; }
 };
 
 Arguments look_at(const at::RecordFunction& function, int ordinal) {
@@ -79,7 +72,6 @@ class Op final : public at::ObserverContext {
       : runtime_(runtime),
         width_(width_of(arguments, runtime.sms())),
         launch_(runtime.port().enter(is_heavy(width_, runtime.sms()))) {
-    if (first_of_its_kind(name, arguments.kind)) reserved_ = runtime_.reserve_outside();
     if (runtime_.capturing()) return;
     counted_ = true;
     runtime_.port().launched();
@@ -90,18 +82,8 @@ class Op final : public at::ObserverContext {
     record_.launch_ns = now_ns();
   }
 
-  Op(const Op&) = delete;
-  Op& operator=(const Op&) = delete;
-  ~Op() override {
-    try {
-      settle();
-    } catch (...) {  // the room is given back after the next count
-    }
-  }
-
   /// The op was launched.
   void finish() {
-    settle();
     if (!counted_) return;
     const StreamId stream = runtime_.driver().current_stream();
     Streams& streams = runtime_.driver().streams();
@@ -119,14 +101,9 @@ class Op final : public at::ObserverContext {
   }
 
  private:
-  void settle() {
-    if (const auto reserved = std::exchange(reserved_, std::nullopt)) runtime_.settle_outside(*reserved);
-  }
-
   Runtime& runtime_;
   const std::uint32_t width_;
   Launch launch_;
-  std::optional<std::uint64_t> reserved_;  // set: the op is of a new kind
   bool counted_ = false;
   KernelRecord record_;
 };

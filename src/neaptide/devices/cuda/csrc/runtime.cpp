@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include <array>
-#include <functional>
+#include <chrono>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -85,8 +85,6 @@ void Runtime::stop() {
 
 Runtime::Runtime(const RuntimeOptions& options)
     : member_(join([&] { return Board::open(options.board_path); }, options.job)),
-      memory_wait_(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds))),
       ordinal_(ordinal_of(member_->board().region_setting())),
       outside_(*member_) {
   blocking([&] {
@@ -98,24 +96,12 @@ Runtime::Runtime(const RuntimeOptions& options)
   count_outside();
   sms_ = multiprocessors(ordinal_);
   LaunchOptions launch;
-  launch.memory_wait = memory_wait_;
-  launch.give_reserve = [this] { return outside_.give_reserve(); };
+  launch.memory_wait =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
   launch.drain = [this] { drain(); };
   launch.before_waiting_for_room = [this] { driver_->streams().flush(); };
   port_ = std::make_unique<LaunchPort>(*driver_, *member_, launch);
   if (options.held) port_->hold_launches();
-}
-
-std::uint64_t Runtime::reserve_outside() {
-  const auto wait = [this](const std::function<void()>& sleep) {
-    const OutsideLaunch outside(port_->gates());
-    blocking(sleep);
-  };
-  return outside_.reserve(wait, std::chrono::steady_clock::now() + memory_wait_);
-}
-
-void Runtime::settle_outside(std::uint64_t reserved) {
-  blocking([&] { outside_.settle(reserved, [this] { return driver_->pages().charged_bytes(); }); });
 }
 
 void Runtime::passed(const PassedOps& ops) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,9 +54,6 @@ class Runtime {
   void count_outside() {
     outside_.update([this] { return driver_->pages().charged_bytes(); });
   }
-  /// Leases room for what an op of a new kind may take outside the arena; see OutsideMemory. Inside the op's launch.
-  std::uint64_t reserve_outside();
-  void settle_outside(std::uint64_t reserved);
   int ordinal() const { return ordinal_; }
   std::uint32_t sms() const { return sms_; }
 
@@ -71,7 +67,6 @@ class Runtime {
   void passed(const PassedOps& ops);
 
   std::unique_ptr<Member> member_;
-  const std::chrono::nanoseconds memory_wait_;
   const int ordinal_;  // of the device among those that this process sees
   OutsideMemory outside_;
   std::unique_ptr<KeeperLine> keeper_;

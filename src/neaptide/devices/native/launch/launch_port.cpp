@@ -42,7 +42,6 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
     blocking(wait);
   };
   result.on_too_small = [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); };
-  result.give_reserve = options.give_reserve;
   result.on_request = [this](Request request) {
     OutsideLaunch outside(gates_);
     requests_.serve(request);

@@ -19,9 +19,7 @@ struct PageWords {
 };
 
 struct CudaRegion {
-  // The most that a process here had outside its arena when it had just made its context; 0: unknown.
-  Word64 context_bytes;
-  Word32 first_context;  // slot S + 1: its process makes the first context here; 0: none does
+  Word64 context_bytes;  // what a process here has outside its arena when it has just made its context; 0: unknown
   Word64 isolate;        // 1: a page is unmapped when it is given back, and zeroed when it is taken
   // The process that makes pages; a new one has a new generation.
   std::atomic<std::int32_t> keeper_pid;
@@ -31,8 +29,7 @@ struct CudaRegion {
   // What a process has outside its arena, now and most likely soon; written by the slot's owner.
   std::array<Word64, kSlots> outside_bytes;
   std::array<Word64, kSlots> expected_outside_bytes;
-  Word64 most_outside_bytes;    // that a process here was ever seen to have
-  Word64 largest_growth_bytes;  // that one op was ever seen to bring
+  Word64 most_outside_bytes;  // that a process here was ever seen to have
   std::array<PageWords, kMostPages> pages;
 };
 

@@ -43,8 +43,6 @@ void vacate_pages(CudaRegion& region, std::uint32_t slot) {
       give_page(region, page);
     drop_page(region, page, slot);
   }
-  std::uint32_t maker = slot + 1;
-  region.first_context.compare_exchange_strong(maker, 0);
   region.outside_bytes[slot].store(0);
   region.expected_outside_bytes[slot].store(0);
 }
