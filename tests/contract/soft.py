@@ -39,6 +39,7 @@ class Soft:
             try:
                 jobs.run()
                 until(lambda: not daemon.board.snapshot().slots, "all jobs to leave the board")
+                until(lambda: _all_ended(daemon), "the daemon to see that all jobs left")
                 seen = daemon.board.snapshot()
             except AssertionError as error:
                 raise AssertionError(f"{error}\n{daemon.board.snapshot()}\n{daemon.status()}") from None
@@ -104,6 +105,10 @@ class _Jobs:
 
     def _record(self, tide: Tide) -> Path:
         return self._folder / f"{tide.name}.held"
+
+
+def _all_ended(daemon: DaemonThread) -> bool:
+    return all(job.state.ended for job in daemon.status().jobs)
 
 
 def _signal(process: BaseProcess, number: signal.Signals) -> None:

@@ -43,7 +43,7 @@ class AnyMessages(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="neaptide-"))
         self.world = World(self.folder)
         self.open: list[ScriptedCaller] = []
-        self.ended: dict[int, int] = {}  # connections, by their identity, and when they ended
+        self.ended: dict[object, int] = {}  # connections, and when they ended
 
     # --- what happens
 
@@ -91,7 +91,7 @@ class AnyMessages(RuleBasedStateMachine):
 
     def end(self, caller: ScriptedCaller) -> None:
         self.open.remove(caller)
-        self.ended[id(caller)] = self.world.clock.now_ns()
+        self.ended[caller] = self.world.clock.now_ns()
         self.world.daemon.lost(caller)
 
     @precondition(lambda self: self.open)
@@ -128,7 +128,7 @@ class AnyMessages(RuleBasedStateMachine):
         assert set(daemon._registration.joined) == set(ledger._present)
         assert all(caller.job is None or caller.job in jobs.values() for caller in self.open)
         for job in jobs.values():
-            over_ns = self.world.clock.now_ns() - self.ended.get(id(job.caller), self.world.clock.now_ns())
+            over_ns = self.world.clock.now_ns() - self.ended.get(job.caller, self.world.clock.now_ns())
             assert over_ns < 10**9, f"{job.name} has no connection"
         assert len({job.slot for job in jobs.values()}) == len(jobs)
 

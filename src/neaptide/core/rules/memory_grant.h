@@ -3,8 +3,8 @@
 // Words. Running iterations are ordered by age. An iteration i holds H(i), will hold at most K(i) until it ends, and
 // keeps R(i) afterwards, its bytes at rest. So it may still take due(i) = K(i) - H(i), and gives back
 // returns(i) = H(i) - R(i) when it ends. All other held bytes are outside iterations. U is the sum of everything held,
-// B the budget. An iteration that waits for its permit, or whose memory is in host memory and stays there, does not run:
-// it may wait for others to end, so nobody counts on its end.
+// B the budget. An iteration that waits for its permit, or whose memory is in host memory and stays there, does not
+// run: it may wait for others to end, so nobody counts on its end.
 //
 // The rule. A request of b bytes is granted if U + b <= B and if, afterwards, every iteration i that is older than the
 // requester could still reach its peak once the iterations older than i have ended and given their bytes back:

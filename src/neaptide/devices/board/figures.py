@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-
-import msgspec
+from typing import NamedTuple
 
 PERMIT_ALL = 2**32 - 1
 UNBOUNDED = 2**32 - 1
@@ -47,8 +46,8 @@ class ProcessState(IntEnum):
     GONE = 2
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """One slot, read word by word. A struct, because it is made several times on the way to every permit."""
+class Progress(NamedTuple):
+    """One slot, read word by word. A tuple, because it is made several times on the way to every permit."""
 
     iteration: int  # iterations begun so far
     entered: int  # of those, let in: by a permit, or because the daemon was silent
