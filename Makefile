@@ -6,6 +6,7 @@ READY := $(VENV)/.ready# with the developers' tools
 INSTALLED := $(if $(wildcard $(READY)),$(READY),$(VENV)/.installed)# what users need
 CXX_FILES = $(shell git ls-files '*.cpp' '*.h')
 JOBS ?= $(shell nproc)
+WORKERS ?= $(shell expr $(JOBS) + 2)# tests with jobs mostly wait for them
 QUICK_TESTS = tests/unit tests/contract tests/properties -m 'not networks'
 
 .PHONY: demo tides quick quick-tests test test-cuda check format clean
@@ -38,10 +39,10 @@ quick: $(READY)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check quick-tests
 
 quick-tests: $(READY)
-	NEAPTIDE_TEST_EXAMPLES=20 $(BIN)/pytest -n $(JOBS) --dist loadgroup $(QUICK_TESTS)
+	NEAPTIDE_TEST_EXAMPLES=20 $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK_TESTS)
 
 test: $(READY)
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # Torch's own CUDA build on a device that is not there (tests/hollow). Its venv has torch without the CUDA libraries,
 # because the hollow library takes their place. The wheel with CUDA is what the package index has; settings that prefer

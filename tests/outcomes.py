@@ -25,6 +25,7 @@ def job(name: str, kind: JobKind = JobKind.TRAINING, iterations: int | None = 1,
         solo_ns=solo_ns,
         batch=1,
         persistent_bytes=GIB,
+        framework_bytes=GIB // 4,
         peak_bytes=3 * GIB,
         deadline_ns=15 * MS if kind is JobKind.INFERENCE else None,
     )

@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("circumstances", nargs="*", choices=[*CIRCUMSTANCES, []])
     parser.add_argument("--times", type=int, default=1)
     options = parser.parse_args(words[:at])
-    pytest = words[at + 1 :] or ["-n", str(os.cpu_count()), "--dist", "loadgroup"]
+    pytest = words[at + 1 :] or ["-n", str(os.cpu_count()), "--dist", "worksteal"]
     failed = []
     for name in options.circumstances or CIRCUMSTANCES:
         for number in range(options.times):

@@ -4,6 +4,7 @@
 - fake.py, simulator.py, soft.py: the engines. engines.py says which of them a test runs on, and why not on the others.
 - test_memory.py: the memory grant, jobs outside iterations, admission in leases, eviction and return.
 - test_lanes.py: bytes of the budget that belong to the iterations of a group of jobs.
+- test_deadlines.py: requests with a deadline beside training.
 - test_servers.py: 42 servers whose requests share one lane.
 - test_newcomers.py: jobs of which something is known before they run.
 - test_launching.py: heavy ops, the cap on kernels in flight, the end of the forward pass.

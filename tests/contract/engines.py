@@ -13,7 +13,5 @@ def engines(**cannot: str) -> pytest.MarkDecorator:
     rows = []
     for name in ENGINES:
         marks = [pytest.mark.skip(reason=cannot[name])] if name in cannot else []
-        # One process loads torch for all jobs on `soft`.
-        marks += [pytest.mark.xdist_group("contract-soft")] if name == "soft" else []
         rows.append(pytest.param(name, marks=marks))
     return pytest.mark.parametrize("engine", rows, indirect=True)

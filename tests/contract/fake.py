@@ -104,6 +104,7 @@ class _Job:
         self.over = self.stopped = False
         self.held: list[tuple[int, float]] = []
         self._steps = 0  # that the program has taken
+        self._answered_ns = 0  # when its first request was answered
         self._program = self._run()
         self._messages: list[FromDaemon] = []
         self._inbox = DaemonInbox()
@@ -183,8 +184,11 @@ class _Job:
 
     def _run(self) -> Iterator[None]:
         tide = self.tide
+        if tide.framework:
+            yield from self._allocate(round(tide.framework * LEASE), persistent=True)
         yield from self._allocate(round(tide.persistent * LEASE), persistent=True)
         for index in range(-unarmed(tide), len(tide.requests) or tide.iterations):
+            yield from self._await_request(index)
             self.client.begin(tide.kind is JobKind.INFERENCE, True)
             if index == 0:
                 yield from self._pin()
@@ -196,6 +200,17 @@ class _Job:
         self.client.leave()
         self._steps += 1
         yield
+
+    def _await_request(self, index: int) -> Iterator[None]:
+        """Wait until the request comes. The first comes at once, and times count from its answer."""
+        if index < 1 or not self.tide.waits_for_requests:
+            return
+        self._answered_ns = self._clock.now_ns() if index == 1 else self._answered_ns
+        comes_ns = self._answered_ns + round(self.tide.requests[index] * 1e9)
+        self._clock.call_later(max(comes_ns - self._clock.now_ns(), 0) / 1e9, lambda: None)
+        while self._clock.now_ns() < comes_ns:
+            yield
+        self._steps += 1
 
     def _iterate(self, index: int) -> Iterator[None]:
         tide = self.tide

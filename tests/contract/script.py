@@ -54,6 +54,7 @@ def settings_of(tide: Tide) -> JobSettings:
         iterations=told,
         priority=tide.priority,
         deadline_seconds=tide.deadline_seconds,
+        latency_critical=tide.latency_critical,
         memory_bytes=None if tide.memory is None else round(tide.memory * LEASE),
     )
 

@@ -50,5 +50,6 @@ def _submission(tide: Tide) -> Submission:
         iterations=None if serves else tide.iterations,
         priority=tide.priority,
         deadline_seconds=tide.deadline_seconds,
+        latency_critical=tide.latency_critical,
     )
     return Submission(job, requests_ns=tuple(round(seconds * 1e9) for seconds in tide.requests))

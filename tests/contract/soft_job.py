@@ -51,7 +51,9 @@ class _Program:
         self.empty = lambda size: torch.empty(size, dtype=torch.uint8, device="soft")
         self.record = record.open("w", buffering=1)
         self.measured = False
+        self.answered = 0.0  # when its first request was answered
         native.set_persistent(True)
+        self.framework = self.empty(round(tide.framework * LEASE))
         self.weight = self.empty(round(tide.persistent * LEASE))
         native.set_persistent(False)
         self.weight[:1].fill_(0)
@@ -62,12 +64,20 @@ class _Program:
             if index == 0:
                 self.native.empty_cache()
                 self.measured = True
+            self.await_request(index)
             self.client.begin(tide.kind is JobKind.INFERENCE, True)
             self.iterate(index)
             self.client.end()
             if not tide.ahead:
                 self.native.synchronize()
             self.note()
+
+    def await_request(self, index: int) -> None:
+        """Wait until the request comes. The first comes at once, and times count from its answer."""
+        if index < 1 or not self.tide.waits_for_requests:
+            return
+        self.answered = time.monotonic() if index == 1 else self.answered
+        time.sleep(max(self.answered + self.tide.requests[index] - time.monotonic(), 0))
 
     def iterate(self, index: int) -> None:
         tide = self.tide

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import pytest
+
 from contract.engines import engines
 from contract.world import LEASE, LOOK_NS, MS, Engine, Facts, Scene, Step, Tide, holds, rise_and_fall
 from neaptide.core.control.actions import Action, Admit, MoveLane, SizeLane, Start, WakeAt
@@ -84,6 +86,23 @@ def test_salus_opens_resizes_and_closes_lanes_within_the_safety_condition(engine
     assert {action.lane: action.bytes // LEASE for action in first} == {0: 6, 1: 2}  # type: ignore[attr-defined]
     assert facts.place(facts.decided(Admit, "middle")[0]) > facts.place(facts.events(JobEnded, "large")[0])
     assert not facts.events(JobEvicted)
+
+
+@pytest.mark.parametrize(("budget", "lanes"), [(11, 1), (14, 2)])
+@engines()
+def test_salus_counts_what_is_the_frameworks_own_with_what_stays_on_the_device(
+    engine: Engine, budget: int, lanes: int
+) -> None:
+    # Each job has a model of 1 lease, 1 of its framework, and iterations of 4: lanes of their own need 2 + 2 + 4 + 4.
+    tides = [Tide(name=name, framework=1, steps=rise_and_fall(4), iterations=20) for name in "ab"]
+    facts = engine.run(Scene(tides=tides, budget=budget, policy=POLICIES.make("salus-pack")))
+    facts.check_all_ended()
+    check_safe(facts)
+    assert max(sum(size > 0 for size in view.lanes.values()) for view in facts.views) == lanes
+    profile = next(job.profile for _, job in facts.seen("a"))
+    assert (profile.model_bytes, profile.persistent_bytes) == (LEASE, LEASE + profile.framework_bytes)
+    # On `fake` and `soft` the chunks may have room that no tensor uses: that is the framework's, too.
+    assert LEASE <= profile.framework_bytes < 2 * LEASE
 
 
 @engines(simulator="a simulated iteration needs what its trace says")

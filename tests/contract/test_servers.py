@@ -1,8 +1,10 @@
-"""Salus's 42 servers (MLSys'20) on one device, where their peaks would not fit: the requests of all share one lane."""
+"""Servers on one device: 42 that share one lane (Salus, MLSys'20), and some that do not fit together."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+
+import pytest
 
 from contract.engines import engines
 from contract.world import LEASE, MS, Engine, Scene, Tide, rise_and_fall
@@ -13,6 +15,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.policies import POLICIES
 
 SERVERS, REQUESTS, LARGEST = 42, 3, 4
+LATER = 3.0  # seconds
 
 
 @engines(soft="it takes 42 processes, and the daemon and the board are the same")
@@ -39,3 +42,30 @@ def test_42_servers_share_one_lane_of_the_bytes_that_the_largest_request_needs(e
 
 def _is_turn(entry: Entry) -> bool:
     return isinstance(entry, IterationEnded) or (isinstance(entry, Decided) and isinstance(entry.action, Start))
+
+
+KEEPS_ITS_PLACE = ("fifo", "spatial", "spatial-paged", "mps", "mig", "gslice")  # by definition, until it ends
+
+
+@engines()
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - set(KEEPS_ITS_PLACE)))
+def test_an_idle_server_makes_way_for_one_with_a_request_and_comes_back_for_its_own(
+    engine: Engine, policy: str
+) -> None:
+    # Two of three fit. The first two get a request each, and the next one only long after that of the third.
+    asked = {"first": (0.0, LATER), "second": (0.0, LATER), "third": (0.0,)}
+    tides = [
+        Tide(
+            name=name,
+            steps=rise_and_fall(1, 4 * MS),
+            persistent=4,
+            kind=JobKind.INFERENCE,
+            requests=requests,
+            waits_for_requests=True,
+        )
+        for name, requests in asked.items()
+    ]
+    facts = engine.run(Scene(tides=tides, budget=2 * 4 + 2, policy=POLICIES.make(policy)))
+    facts.check_all_ended()
+    served = [event.job for event in facts.events(IterationEnded)]
+    assert "third" in served[:3]

@@ -19,6 +19,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.control.log_format import decode_line
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
+from neaptide.core.traces.framework import with_framework
 from neaptide.core.traces.trace import Kind, Phase, Trace
 
 LEASE = 2 << 20
@@ -45,11 +46,14 @@ class Tide:
     name: str
     steps: tuple[Step, ...]
     persistent: float = 1
+    framework: float = 0  # leases of memory that is in no tensor of the program
     iterations: int = 1
     kind: JobKind = JobKind.TRAINING
     requests: tuple[float, ...] = ()  # when each sample comes to an inference job
+    waits_for_requests: bool = False  # also on processes each comes at its time; otherwise one after the other
     batch: int = 1
     deadline_seconds: float | None = None
+    latency_critical: bool = False
     ahead: bool = False  # launches without waiting for the device
     says_iterations: bool = True
     priority: int = 0
@@ -98,6 +102,7 @@ def trace_of(tide: Tide) -> Trace:
     trace = make_trace(
         rows, [*tide.blocks(), weight], name=tide.name, batch=tide.batch, device="soft", asynchronous=tide.ahead
     )
+    trace = with_framework(trace, round(tide.framework * LEASE))
     trace.check()
     return trace
 

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from daemons import until
 from neaptide.core.control.job import DisplayState
 from neaptide.devices import default_kind
@@ -17,8 +15,6 @@ from neaptide.devices.board.figures import SLOTS
 from neaptide.devices.board.port import Port
 from neaptide.live.runs.launching import JobCommand, environment_of
 from real_jobs import RealDaemon, StartDaemon
-
-pytestmark = pytest.mark.xdist_group("processes")
 
 MIB = 1 << 20
 SECONDS = 120.0

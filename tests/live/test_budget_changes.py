@@ -14,8 +14,6 @@ from neaptide.live.protocol.asking import ask
 from neaptide.live.protocol.messages import Done, SetBudget
 from real_jobs import RealDaemon, StartDaemon, alone, go_on, until_it_pauses
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 CHANGES = int(os.environ.get("NEAPTIDE_TEST_BUDGETS", "0"))  # of the campaign
 IMAGES = ("resnet18", "64", "40")
 TEXT = ("gpt2", "16", "40")

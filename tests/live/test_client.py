@@ -20,8 +20,6 @@ from neaptide.devices.board import PERMIT_ALL, SlotState
 from neaptide.live.protocol import messages as say
 from stand_in import SECONDS, SOURCE, StandIn, finished, wait_until
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 LOOP = """
 import sys, torch
 network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Dropout(0.5), torch.nn.Linear(256, 1)).to("soft")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 GUIDE = Path(__file__).parents[2] / "docs" / "writing-a-device.md"
 SECONDS = 600.0  # the device may have to be built first
 TRAINING = """

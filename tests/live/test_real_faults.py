@@ -15,8 +15,6 @@ from neaptide.reporting.logs.log_file import read_runs
 from neaptide.reporting.logs.replay import replay
 from real_jobs import RealDaemon, StartDaemon, alone, budget_for, go_on, until_it_pauses, until_step
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 IMAGES = ("resnet18", "128", "20")
 FEWER_IMAGES = ("resnet18", "64", "20")
 TEXT = ("gpt2", "16", "20")

@@ -8,8 +8,6 @@ from neaptide.core.control.events import JobEnded
 from neaptide.reporting.logs.log_file import read_runs
 from real_jobs import StartDaemon, budget_for
 
-pytestmark = pytest.mark.xdist_group("sharing")
-
 POLICIES = ["antman", "gandiva", "herald", "neaptide", "salus-fair", "salus-pack", "salus-srtf", "temporal"]
 POLICIES += ["ticktock", "zico"]
 IMAGES = ("resnet18", "64", "12")

@@ -12,8 +12,6 @@ from neaptide.core.traces.trace_format import decode
 from neaptide.live.protocol import messages as say
 from stand_in import StandIn, finished
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 STEPS = 14
 MEASURED = 5
 # Of each: the package, and how many batches are evaluated after the measurement.

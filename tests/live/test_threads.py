@@ -9,8 +9,6 @@ from neaptide.core.control.events import RequestAnswered, RequestArrived
 from neaptide.reporting.logs.log_file import read_runs
 from real_jobs import RealDaemon, StartDaemon
 
-pytestmark = pytest.mark.xdist_group("sharing")
-
 THREADS = """
 import sys, threading, torch
 from torch import nn
@@ -79,6 +77,28 @@ loop.join()
 print(len(answers))
 """
 
+LARGE_CALLS = """
+import sys, threading, torch
+from concurrent.futures import ThreadPoolExecutor
+from torch import nn
+torch.manual_seed(0)
+network = nn.Sequential(nn.Linear(64, 2048), nn.ReLU(), nn.Linear(2048, 8)).to("soft").eval()
+def serve(number):
+    with torch.no_grad():
+        return network(torch.full((1024, 64), float(number)).to("soft")).cpu().sum().item()
+expected = [serve(number) for number in range(40)]
+together = threading.Barrier(8)
+class Meeting(nn.Module):
+    def forward(self, x):
+        together.wait(60)  # each of the calls holds a part of what it needs
+        return x
+network.insert(1, Meeting())
+with ThreadPoolExecutor(8) as pool:
+    answers = list(pool.map(serve, range(40)))
+print(len(answers))
+sys.exit(0 if answers == expected else 1)
+"""
+
 NO_ITERATIONS = """
 import time, torch
 weight = torch.ones(1024, 1024, device="soft", requires_grad=True)
@@ -122,6 +142,16 @@ def test_every_request_to_a_server_with_a_thread_pool_is_answered(kind: str, sta
     until(lambda: daemon.has("server", "done"), "it to be done")
     assert 360 <= counted(daemon, "server") <= 400
     other.stop.set()
+
+
+@pytest.mark.parametrize("policy", ["spatial", "mps", "mig", "gslice"])
+def test_calls_on_threads_that_together_need_more_than_the_part_of_their_server_are_all_answered(
+    policy: str, start: StartDaemon
+) -> None:
+    daemon = start(policy, 200 * MIB)
+    process = daemon.program("server", LARGE_CALLS, NEAPTIDE_KIND="inference")
+    out, _ = process.communicate(timeout=120)
+    assert (process.returncode, out.split()) == (0, ["40"])
 
 
 def test_a_server_that_batches_has_every_request_counted_from_its_arrival_to_its_answer(start: StartDaemon) -> None:

@@ -227,6 +227,20 @@ TEST(controls_reach_their_process) {
   CHECK_THROWS(BoardError, "no process in slot", board->set_permit(kNoSlot, 1));
 }
 
+TEST(a_process_lifts_its_controls_even_if_damage_says_that_its_slot_is_free) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));
+  Member member(board, "job");
+  const std::uint32_t slot = member.slot();
+  board->set_permit(slot, 0);
+  board->set_gate(slot, 0, true);
+  board->layout().slots[slot].use.store(SlotUse::free);
+  board->lift_controls(slot, /*restore=*/true);
+  CHECK(member.permitted(1'000'000) && member.heavy_open() && !member.gate_holds_light());
+  CHECK(member.request() == Request::restore);
+  CHECK_THROWS(BoardError, "there is no slot 64", board->lift_controls(kSlots));
+}
+
 TEST(a_process_waits_for_its_permit_and_its_gate) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(64 * kMiB, 4));

@@ -6,6 +6,7 @@ address, undefined-behaviour and thread sanitizers, `make -C tests/native valgri
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -15,7 +16,6 @@ import pytest
 
 FOLDER = Path(__file__).parent
 BUILD = FOLDER.parents[1] / "build" / "native" / "plain" / "tests"
-pytestmark = pytest.mark.xdist_group("native")  # one worker builds them, and the other goes on
 SECONDS = 120  # a hang is a failure; the slowest test takes a few seconds
 
 
@@ -32,7 +32,10 @@ def programs() -> Path:
     if not shutil.which("g++") or not shutil.which("make"):
         pytest.skip("the native tests need g++ and make")
     command = ["make", "--no-print-directory", "-C", str(FOLDER)]
-    built = subprocess.run(command, capture_output=True, text=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:  # one worker builds them, and the others find them built
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return BUILD
 

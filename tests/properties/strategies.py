@@ -29,13 +29,15 @@ def traces(draw: st.DrawFn, max_ops: int = 6, max_tensors: int = 6) -> Trace:
     n = draw(st.integers(1, max_ops))
     tensors = []
     for _ in range(draw(st.integers(0, max_tensors))):
-        born = draw(st.integers(-1, n - 1))
+        kind = draw(st.sampled_from(Kind))
+        framework = kind is Kind.FRAMEWORK  # it is there before, during and after, and no op uses it
+        born = -1 if framework else draw(st.integers(-1, n - 1))
         tensors.append(
             Tensor(
                 bytes=draw(st.integers(0, 1 << 40)),
                 born=born,
-                died=draw(st.integers(born, n)),
-                kind=draw(st.sampled_from(Kind)),
+                died=n if framework else draw(st.integers(born, n)),
+                kind=kind,
                 label=draw(_words),
                 layout=draw(_words),
                 saved=draw(st.booleans()),
@@ -43,7 +45,11 @@ def traces(draw: st.DrawFn, max_ops: int = 6, max_tensors: int = 6) -> Trace:
         )
     ops = []
     for position in range(n):
-        alive = [index for index, row in enumerate(tensors) if row.born <= position <= row.died]
+        alive = [
+            index
+            for index, row in enumerate(tensors)
+            if row.born <= position <= row.died and row.kind is not Kind.FRAMEWORK
+        ]
         used = st.lists(st.sampled_from(alive), max_size=3) if alive else st.just([])
         ops.append(
             Op(

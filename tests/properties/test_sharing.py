@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neaptide.core.control.controller import Refused
-from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobStalled
+from neaptide.core.control.actions import Resume, Suspend
+from neaptide.core.control.controller import Decided, Refused
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobResumed, JobStalled, JobSuspended
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
@@ -94,8 +95,14 @@ def test_every_job_ends_within_the_budget_and_every_sample_is_served(
 @settings(max_examples=25)
 def test_in_a_safe_lane_no_iteration_ever_waits_for_memory(name: str, scene: tuple[list[Submission], int]) -> None:
     jobs, budget_bytes = scene
-    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make(name))
-    assert not [e for e in outcome.entries if isinstance(e, (JobStalled, JobEvicted))]
+    moving: set[str] = set()  # idle servers that make way or come back: an iteration waits for these bytes only
+    for entry in simulate(jobs, V100, budget_bytes, POLICIES.make(name)).entries:
+        if isinstance(entry, Decided) and isinstance(entry.action, (Suspend, Resume)):
+            moving.add(entry.action.job)
+        elif isinstance(entry, (JobSuspended, JobResumed)):
+            moving.discard(entry.job)
+        assert not isinstance(entry, JobEvicted)
+        assert moving or not isinstance(entry, JobStalled)
 
 
 @pytest.mark.parametrize("name", NAMES)

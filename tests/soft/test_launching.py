@@ -52,12 +52,8 @@ def test_a_value_error_of_a_known_signature_is_raised_late_too() -> None:
 
 def test_a_shape_error_is_raised_at_launch() -> None:
     left, right = torch.randn(3, 4, device=SOFT), torch.randn(5, 6, device=SOFT)
-    hold()
-    timer = threading.Timer(5, let_go)  # a first launch of this operator runs to see its shapes
-    timer.start()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         left @ right
-    timer.cancel()
 
 
 def test_tensors_of_two_devices_are_refused() -> None:

@@ -23,8 +23,6 @@ HERE = Path(__file__).parent
 MIB = 1 << 20
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "6"))  # starting a process takes seconds
 
-pytestmark = pytest.mark.xdist_group("processes")
-
 
 class Worker:
     """One child that trains when told."""

@@ -19,7 +19,7 @@ USER_ERROR, INTERRUPTED = 2, 130
 
 app = App(
     name="neaptide",
-    help="Run more PyTorch jobs on one GPU than fit.",
+    help="Run more PyTorch jobs on one GPU than fit in its memory.",
     version=__version__,
     help_format="plaintext",
     default_parameter=Parameter(negative=(), show_default=False),
@@ -31,7 +31,7 @@ app.command(
     help="Show how much memory one iteration of a model or a script needs, and when.",
     usage="Usage: neaptide profile [OPTIONS] TARGET [ARGUMENTS...]",
     help_epilogue="""\
-A model is estimated for a device that need not be here. A script runs here,
+A model is estimated for a device that need not be here. A script runs here, \
 unchanged, until enough of its iterations were seen. Options go before a script.
 
   neaptide profile bert-large --batch 32 --device A100-40GB -o bert.trace
@@ -44,9 +44,9 @@ app.command(
     help="Show what it costs to run one iteration in less memory.",
     usage="Usage: neaptide plan [OPTIONS] TARGET",
     help_epilogue="""\
-Every planner makes a plan for the budget, which is half of what does not outlive
-an iteration if none is given. Nothing runs: the times are those of the trace and
-the device's data sheet.
+Every planner makes a plan for the budget. Without --budget, it is the bytes that \
+outlive an iteration, and half of those that do not. Nothing runs: times come from \
+the trace and the device's data sheet.
 
   neaptide plan bert-base --batch 32 --device V100 --budget 3GiB
   neaptide plan resnet50.trace --budget 50% --planner best -o planned.trace
@@ -58,8 +58,8 @@ app.command(
     help="Run a scenario of jobs under several policies in virtual time, and compare them.",
     usage="Usage: neaptide simulate [OPTIONS] SCENARIO",
     help_epilogue="""\
-A scenario is a TOML file: jobs, a device, a budget, policies. Throughput is
-measured against temporal sharing, which always runs. docs/metrics.md says what
+A scenario is a TOML file: jobs, a device, a budget, policies. Throughput is \
+measured against temporal sharing, which always runs. docs/metrics.md says what \
 each column is.
 
   neaptide simulate examples/scenarios/two-trainings.toml --figure shared.png
@@ -71,13 +71,14 @@ app.command(
     help="Run a paper's experiment without its hardware and print our figures beside the published ones.",
     usage="Usage: neaptide reproduce [OPTIONS] PAPER|all",
     help_epilogue="""\
-Networks are estimated for the paper's device, which need not be here; the
-estimates are kept, so that the first run takes longest. docs/papers.md says what
+Networks are estimated for the paper's device, which need not be here; the \
+estimates are kept, so that the first run takes longest. docs/papers.md says what \
 each experiment shows.
 
-Sharing: zico, salus, herald, wavelet. One job in less memory: superneurons,
-checkmate, capuchin, gist, echo. `all` runs every paper and writes one page: each
-claim, the published figure and how we know it, ours, and whether the claim holds.
+Sharing: zico, salus, herald, wavelet, corner (servers beside training, and Tally's \
+table). One job in less memory: superneurons, checkmate, capuchin, gist, echo. \
+`all` runs every paper and writes one page: each claim, the published figure and \
+how we know it, ours, and whether the claim holds.
 
   neaptide reproduce zico --figure figures
   neaptide reproduce salus --json
@@ -89,8 +90,10 @@ app.command(
     help="Run several jobs, or one command, so that they share the device under one budget.",
     usage="Usage: neaptide run [OPTIONS] JOBS.toml\n       neaptide run [OPTIONS] -- COMMAND...",
     help_epilogue="""\
-Jobs are not changed. A file of jobs has a daemon of its own unless one runs; a
-command joins the one that runs, or starts one that others can join.
+The programs are not changed. If a daemon runs, the jobs join it. If none runs, a \
+file of jobs gets a daemon of its own, and a command starts one that other commands \
+can join. The exit code is that of the command; for a file it is 1 if a job failed. \
+It is 3 if all ended well and none was shared. NEAPTIDE_DEVICE chooses the device.
 
   neaptide run examples/jobs.toml
   neaptide run --name first --priority 2 -- python train.py --lr 0.1
@@ -103,12 +106,19 @@ app.command(
 )
 app.command(
     "neaptide.cli.commands.report:report",
-    help="Compare runs of the same jobs under several policies, and write the report as one page.",
+    help="Show a run, or compare runs of the same jobs, here and as one page.",
     usage="Usage: neaptide report [OPTIONS] FOLDER...",
+    help_epilogue="""\
+The page is one file that opens offline. Wall times are compared if one of the runs \
+was made with neaptide run --without-neaptide one-after-the-other.
+
+  neaptide report neaptide-runs/jobs-1
+  neaptide report alone shared -o comparison.html
+""",
 )
 app.command(
     "neaptide.cli.commands.replay:replay",
-    help="Give a run's events to its policy again, and show whether it decides the same.",
+    help="Give a run's events to its policy, or to another one, and show where it decides differently.",
     usage="Usage: neaptide replay [OPTIONS] FOLDER",
 )
 app.command(
@@ -116,7 +126,8 @@ app.command(
     help="Start the daemon that lets several jobs share the device under one budget.",
     usage="Usage: neaptide up [OPTIONS]",
     help_epilogue="""\
-Its socket is in NEAPTIDE_RUNTIME, or else in the user's runtime directory.
+Jobs then join with neaptide run; neaptide down ends the daemon. Its socket is in \
+the directory NEAPTIDE_RUNTIME, or else in the user's runtime directory. \
 NEAPTIDE_DEVICE chooses the device.
 
   neaptide up --budget 6GiB
@@ -135,7 +146,7 @@ app.command(
 )
 app.command(
     "neaptide.cli.commands.doctor:doctor",
-    help="Check what this machine has for sharing a device, and say what to do about what is missing.",
+    help="Check whether this machine has what neaptide needs, and say how to get what is missing.",
     usage="Usage: neaptide doctor [--json]",
 )
 app.command(
@@ -143,9 +154,9 @@ app.command(
     help="Run jobs on the device here, and judge whether it keeps what neaptide promises.",
     usage="Usage: neaptide verify [OPTIONS]",
     help_epilogue="""\
-Two networks of the zoo train alone and together, for about five minutes; --quick
-takes about two. The page says of each promise whether it is kept, with figures;
-exit code 1 when one is not. NEAPTIDE_DEVICE chooses the device.
+Two networks train alone and together, for about five minutes; --quick takes \
+about two. A line per promise says whether it is kept, with figures. The exit code \
+is 1 if one is not kept. NEAPTIDE_DEVICE chooses the device.
 
   neaptide verify
   NEAPTIDE_DEVICE=cuda neaptide verify -o my-gpu.json

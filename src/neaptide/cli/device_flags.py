@@ -30,3 +30,9 @@ def flags_of(settings_type: type[DeviceSettings]) -> Any:
     made = make_dataclass(settings_type.__name__, flags, bases=(settings_type,), frozen=True, kw_only=True)
     made.__module__ = settings_type.__module__  # cyclopts takes classes of `types` for builtin ones
     return Annotated[made, Parameter(name="*", show=bool(flags))]
+
+
+def no_flags_of(annotation: Any) -> DeviceSettings:
+    """The settings when no flag is given: of the annotation's own class, as cyclopts asks where pydantic is loaded."""
+    settings: DeviceSettings = get_args(annotation)[0]()
+    return settings

@@ -43,6 +43,10 @@ class DeviceSettings:
     field's name.
     """
 
+    def lost(self) -> list[str]:
+        """What the user asked for and this machine does not have: one line for each. Changes nothing."""
+        return []
+
     def or_else(self, other: Self) -> Self:
         """These settings, with the other's where these leave it to the device."""
         names = [each.name for each in fields(self)]
@@ -237,8 +241,11 @@ class DeviceKind(Protocol):
         Changes nothing. The daemon asks once a second.
         """
 
-    def environment(self, settings: Any, board: Path) -> dict[str, str]:
+    def environment(self, settings: Any, board: Path, *, best_effort: bool = True) -> dict[str, str]:
         """The variables with which a job is started, so that `attach` finds this board. Changes nothing."""
+
+    def services(self, board: Path, settings: Any) -> AbstractContextManager[None]:
+        """What runs beside the daemon of a board: inside, jobs find it. `settings` is a `board_settings_type`."""
 
     def create_board(self, path: Path, budget_bytes: int, settings: Any) -> Board:
         """Make the board; there is no file at this path. `settings` is a `board_settings_type`."""

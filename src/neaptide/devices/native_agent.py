@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from neaptide.devices.board import Request
 from neaptide.devices.interface import IterationFacts, KernelLog, KernelRecord, MemoryFigures
 
 _SMALL_BYTES = 1 << 14
@@ -86,9 +85,7 @@ class NativeAgent:
         self._native.foresee(list(lease_levels), max(len(lease_levels), 1))
 
     def run_without_daemon(self) -> None:
-        self._native.lift_controls(self.slot)
-        if self._native.evicted():
-            self._native.request(self.slot, int(Request.RESTORE))
+        self._native.lift_controls(self.slot, bool(self._native.evicted()))
 
     def daemon_is_silent(self, since_ns: int) -> bool:
         return bool(self._native.daemon_is_silent(since_ns))

@@ -17,6 +17,7 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
+from neaptide.policies.parts.idle import asked_again, long_idle
 from neaptide.policies.parts.precedence import Precedence, in_turn
 
 
@@ -38,14 +39,15 @@ class AntMan(Policy):
         ranks = in_turn(view)
         if not ranks:
             return []
-        plans = self._plans(ranks, max(ranks, key=lambda job: job.priority), view.budget_bytes)
+        first = max([job for job in ranks if not long_idle(job, view.now_ns)] or ranks, key=lambda job: job.priority)
+        plans = self._plans(ranks, first, view.budget_bytes)
         changed = [job for job in ranks if plans[job.name] != job.plan]
         smaller = [job for job in changed if job.plans[plans[job.name]].peak_bytes < job.profile.peak_bytes]
         view = replace(view, jobs=tuple(replace(job, plan=plans.get(job.name, job.plan)) for job in view.jobs))
         named = {job.name: job for job in view.jobs}
         ranks = [named[job.name] for job in ranks]
 
-        guaranteed = max(ranks, key=lambda job: job.priority)
+        guaranteed = named[first.name]
         order = Precedence(view, [guaranteed], [job for job in ranks if job is not guaranteed])
         held = self._slowed(guaranteed, view.now_ns)
         # No gate for the guaranteed job, nor for a job without a place beside it, which is to end its iteration soon.
@@ -57,7 +59,8 @@ class AntMan(Policy):
             *(SetPlan(job.name, plans[job.name]) for job in changed if job not in smaller),
             *(Start(job.name) for job in order.ready([guaranteed])),
         ]
-        return actions if held else actions + [Start(job.name) for job in order.beside]
+        actions += [] if held else [Start(job.name) for job in order.beside]
+        return asked_again(actions, view)
 
     def _plans(self, ranks: Sequence[JobView], guaranteed: JobView, budget_bytes: int) -> dict[str, int]:
         """The plan of each job: the guaranteed one's first, and for the others the fastest that fits beside it."""

@@ -15,6 +15,7 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.deadlines import bound_in_flight, has_deadline, put_first
+from neaptide.policies.parts.idle import asked_again, long_idle
 from neaptide.policies.parts.precedence import Precedence, in_turn
 from neaptide.policies.parts.shares import Competition
 from neaptide.policies.parts.slack import NEVER, Slack
@@ -36,9 +37,9 @@ class Herald(Policy):
 
     def decide(self, view: View) -> Sequence[Action]:
         jobs = in_turn(view)
-        bound = [job for job in jobs if has_deadline(job)]
+        bound = [job for job in jobs if has_deadline(job) and not long_idle(job, view.now_ns)]
         rest = [job for job in jobs if not has_deadline(job)]
-        order, slack = Precedence(view, bound, rest), Slack(self.spare)
+        order, slack = Precedence(view, bound, [job for job in jobs if job not in bound]), Slack(self.spare)
         coming = {move.job for move in order.moves if isinstance(move, (Admit, Resume))}
         here = [job for job in bound if job.admitted or job.name in coming]
         ready = order.ready(bound)
@@ -51,4 +52,6 @@ class Herald(Policy):
         actions += [Start(job.name) for job in order.beside if competition.may_start(job)]
         wakes = [slack.serve_at_ns(job) for job in ready if job not in due]
         wake_ns = min([*wakes, competition.wake_ns or NEVER], default=NEVER)
-        return [*actions, WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns))] if wake_ns < NEVER else actions
+        if wake_ns < NEVER:
+            actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
+        return asked_again(actions, view)

@@ -12,8 +12,11 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work, over_budget
+from neaptide.policies.parts.danger import NO_DANGER, Danger
 from neaptide.policies.parts.deadlines import put_first
+from neaptide.policies.parts.idle import asked_again, long_idle
 from neaptide.policies.parts.plans import best_plan
+from neaptide.policies.parts.request_memory import keep_ready
 from neaptide.policies.parts.residence import Residence, remaining_ns
 from neaptide.policies.parts.shares import Competition, due, with_turns
 from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
@@ -28,7 +31,7 @@ class Neaptide(Policy):
     1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority,
        unless those of a lower one are due a turn; then jobs that have waited longer than `patience` times their
        remaining device time; then the shortest remaining time, or, while a job is there that did not say how long it
-       is, the smallest share so far; then the longest wait.
+       is, the smallest share so far; then the longest wait. Servers that are long idle come last.
     2. Residence. Jobs are admitted by rank while the ledger's rule holds. For the first job that does not fit, longer
        jobs are suspended; if that is not enough, other jobs pass it until it has waited too long (parts/residence.py).
        Jobs of unknown length that do not fit together take turns (parts/turns.py).
@@ -36,8 +39,9 @@ class Neaptide(Policy):
        (parts/plans.py).
     4. SLO. A batch starts when it is full, when waiting longer is unsafe, or when the device has nothing else to do.
        Its ops go before those of other jobs that have not begun (the deadline class, where the device has it). When
-       samples of an SLO-bound job have used up their slack, the gates of all other jobs close, early enough for the ops
-       that are on the device to end (parts/slack.py).
+       requests of SLO-bound jobs, earliest deadline first, have used up their slack, the gates of all other jobs close,
+       early enough for the ops that are on the device to end (parts/danger.py). What their requests need of the memory
+       is kept ready for them if the other jobs can still run (parts/request_memory.py).
     5. Staggering. The other jobs start in the order in which their priorities are due, and a job that competes with one
        that is due before it waits (parts/shares.py). Jobs of one priority start by rank. Each starts after the smallest
        delay for which all curves fit the budget less the ephemeral bytes that SLO-bound jobs may need at any time
@@ -64,7 +68,7 @@ class Neaptide(Policy):
     in_flight: int = 64  # cap while the peaks do not fit together; a sixteenth of an iteration's kernels, if fewer
     early: float = 0.5  # of an iteration alone: a shorter delay is ignored
     behind: int = 2  # jobs tried after the first that must wait
-    spare: float = 0.02  # of a deadline, reserved beside the time for other jobs' ops on the device
+    spare: float = 0.02  # of a deadline, in which a batch does not wait for more samples
     lead: float = 1.15  # factor on the time that a batch is expected to take
     shortest_wait_ns: int = 50_000
 
@@ -80,15 +84,20 @@ class Neaptide(Policy):
         actions, here = residence.settle()
         here = self._plans(here, view.budget_bytes, actions)
         actions += caps(here, view.budget_bytes, self.in_flight)
-        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
         bound = [job for job in here if job.deadline_ns is not None]
-        actions += put_first(bound)
-        wake_ns = min(self._gates(here, slack, view.now_ns, actions), self._starts(here, slack, view, actions))
+        others = [job for job in here if job.deadline_ns is None]
+        danger = Danger.of(bound, others, self.lead, view.now_ns) if bound else NO_DANGER
+        actions += [*put_first(bound), *keep_ready(here, view.budget_bytes, view.lanes)]
+        actions += [SetGate(job.name, open=True) for job in bound if not job.gate_open or job.gate_until_ns]
+        actions += [change for job in others if (change := danger.gate(job, view.now_ns)) is not None]
+        wake_ns = min(danger.wake_ns(view.now_ns), self._starts(here, danger, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
-        return actions
+        return asked_again(actions, view)
 
     def _rank(self, job: JobView, now_ns: int, fair: bool, has_turn: bool) -> tuple[int, ...]:
+        if long_idle(job, now_ns):
+            return (2, 0, 0, True, job.since_ns)
         if job.deadline_ns is not None:
             return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
         left_ns = remaining_ns(job)
@@ -106,16 +115,7 @@ class Neaptide(Policy):
                     here[index] = replace(job, plan=plan)
         return here
 
-    def _gates(self, here: Sequence[JobView], slack: Slack, now_ns: int, actions: list[Action]) -> int:
-        """Adds the changes of gates; returns when the gates may have to close."""
-        urgent_ns = min([slack.urgent_at_ns(job) for job in here if job.deadline_ns is not None], default=NEVER)
-        for job in here:
-            wanted = job.deadline_ns is not None or urgent_ns > now_ns
-            if job.gate_open is not wanted:
-                actions.append(SetGate(job.name, open=wanted))
-        return urgent_ns if urgent_ns > now_ns else NEVER
-
-    def _starts(self, here: Sequence[JobView], slack: Slack, view: View, actions: list[Action]) -> int:
+    def _starts(self, here: Sequence[JobView], danger: Danger, view: View, actions: list[Action]) -> int:
         """Adds the starts; returns when the next one may be possible."""
         running = [job for job in here if job.state is JobState.RUNNING]
         ready = [job for job in here if job.state in (JobState.READY, JobState.QUEUED) and has_work(job)]
@@ -124,7 +124,8 @@ class Neaptide(Policy):
         bound = [job for job in ready if job.deadline_ns is not None]
         competition = Competition(here, view.now_ns)
         others = sorted([job for job in ready if job.deadline_ns is None and competition.may_start(job)], key=due)
-        serve_ns = {job.name: slack.serve_at_ns(job) for job in bound}
+        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
+        serve_ns = {job.name: min(slack.serve_at_ns(job), danger.at_ns) for job in bound}
         batches = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
         wake_ns = min((serve_ns[job.name] for job in bound if job not in batches), default=NEVER)
         wake_ns = min(wake_ns, competition.wake_ns or NEVER)

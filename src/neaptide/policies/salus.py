@@ -15,9 +15,10 @@ from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import expects_work, has_work, over_budget
+from neaptide.policies.parts.idle import asked_again, long_idle
 from neaptide.policies.parts.lanes import Lanes, in_iteration
 from neaptide.policies.parts.shares import Competition, due, leaves_for, with_turns
-from neaptide.policies.parts.turns import endless, overdue
+from neaptide.policies.parts.turns import Turns, endless
 
 _OVERDUE, _AGED, _IN_TURN = 0, 1, 2
 
@@ -45,7 +46,8 @@ class Salus(Policy):
     paper never moves a job, so there a large running job keeps all shorter ones out.) A job that did not say how long
     it is, or has run longer than it said, comes after those that did, least served first. Jobs that do not fit together
     take turns where no end of the one on the device can be waited for, and under FIFO whenever one was suspended
-    (parts/turns.py). Priorities share the device by weight (parts/shares.py).
+    (parts/turns.py). A server that is long idle makes way (parts/idle.py). Priorities share the device by weight
+    (parts/shares.py).
     """
 
     name = "salus"
@@ -71,7 +73,8 @@ class Salus(Policy):
             ready = [job for job in ready if competition.may_start(job)]
             if ready and not any(in_iteration(job) for job in jobs):
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
-        return actions if competition.wake_ns is None else [*actions, WakeAt(competition.wake_ns)]
+        wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
+        return asked_again([*actions, *wakes], view)
 
     # --- admission
 
@@ -83,7 +86,8 @@ class Salus(Policy):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
             aged = entries[job.name][0] <= _AGED
-            whole = self.order is Order.FIFO and bool(lanes.members) and not job.evicted  # it does not share
+            busy = [each for jobs in lanes.members.values() for each in jobs if not long_idle(each, view.now_ns)]
+            whole = self.order is Order.FIFO and bool(busy) and not job.evicted  # it does not share
             if whole and not aged:
                 break
             pressing = (aged or job.kind is JobKind.INFERENCE) and not whole
@@ -92,10 +96,12 @@ class Salus(Policy):
             if placed is None and pressing:
                 lanes = lanes.make_room(job)
                 placed = lanes.place(job, self._most_lanes)
+            if placed is None and not whole and expects_work(job):
+                placed = self._instead_of_idle(lanes, job, view.now_ns)
             if placed is None and turn == 0 and (aged or (self.order is Order.SRTF and not endless(job))):
                 everyone = [each for jobs in lanes.members.values() for each in jobs]
                 others = [(self._entry(each, view.now_ns, turns), each) for each in everyone]
-                placed = self._displace(lanes, job, entries[job.name], others)
+                placed = self._displace(lanes, job, entries[job.name], others, view.now_ns)
             if placed is None and aged:
                 break  # no job passes it
             lanes = placed or lanes
@@ -111,21 +117,33 @@ class Salus(Policy):
             return False
         return job.state is JobState.QUEUED or expects_work(job)
 
+    def _instead_of_idle(self, lanes: Lanes, job: JobView, now_ns: int) -> Lanes | None:
+        """The lanes with the job in the place of the fewest servers that are long idle, longest idle first."""
+        idle = [each for jobs in lanes.members.values() for each in jobs if long_idle(each, now_ns)]
+        for each in sorted(idle, key=lambda each: each.since_ns):
+            lanes = lanes.without(each)
+            if (placed := lanes.make_room(job).place(job, self._most_lanes)) is not None:
+                return placed
+        return None
+
     def _displace(
         self,
         lanes: Lanes,
         job: JobView,
         entry: tuple[float, ...],
         others: Sequence[tuple[tuple[float, ...], JobView]],
+        now_ns: int,
     ) -> Lanes | None:
         """The lanes with the job in the place of jobs between iterations, last in the order first.
 
-        None unless the job comes before all others.
+        None unless the job comes before all others. One whose turn it is displaces no job that has come this moment:
+        outside, it would be that one's turn, and the two would change places for ever.
         """
         if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None
         for _, each in sorted(others, key=lambda other: other[0], reverse=True):
-            if not in_iteration(each) and not each.finishing:
+            stays = entry[0] == _OVERDUE and each.lane_since_ns == now_ns
+            if not in_iteration(each) and not each.finishing and not stays:
                 lanes = lanes.without(each).make_room(job)
                 if (placed := lanes.place(job, self._most_lanes)) is not None:
                     return placed
@@ -155,7 +173,8 @@ class Salus(Policy):
             if any(leaves_for(other, job) for other in may_leave if other.priority < job.priority):
                 found.add(job.name)
         if self.order is Order.FIFO or without_end:
-            found |= {job.name for job in waiting if overdue(job, view, equals=True)}
+            turns = Turns.of(view)
+            found |= {job.name for job in waiting if turns.overdue(job, equals=True)}
         return frozenset(found)
 
     def _aged(self, job: JobView, now_ns: int) -> bool:

@@ -16,6 +16,7 @@ from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import admit_in_order, resumable
 from neaptide.policies.parts.deadlines import has_deadline
+from neaptide.policies.parts.idle import asked_again
 from neaptide.policies.parts.turns import swap
 
 
@@ -47,7 +48,7 @@ class SwitchFlow(Policy):
         closing = [SetGate(job.name, False, holds_light=True) for job in running if job.gate_open and job is not owner]
         opening = [SetGate(job.name, True, holds_light=True) for job in running if not job.gate_open and job is owner]
         # A gate closes before its job begins, and opens when the others are closed: never two jobs, not even briefly.
-        return [*actions, *closing, *starts, *opening]
+        return asked_again([*actions, *closing, *starts, *opening], view)
 
 
 def _claim(job: JobView) -> tuple[bool, bool, int]:

@@ -12,6 +12,7 @@ from neaptide.core.control.job import JobState
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.admission import admit_in_order, has_work, resumable
+from neaptide.policies.parts.idle import asked_again
 from neaptide.policies.parts.turns import swap
 
 
@@ -34,7 +35,7 @@ class Temporal(Policy):
         actions += [Resume(job.name) for job in resumable(view)]
         if idle and ready:
             actions.append(Start(min(ready, key=lambda job: job.since_ns).name))
-        return actions
+        return asked_again(actions, view)
 
 
 @dataclass(frozen=True)

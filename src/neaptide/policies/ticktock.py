@@ -15,6 +15,7 @@ from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.traces.trace import Phase
 from neaptide.policies.parts.admission import admit_in_order, resumable
+from neaptide.policies.parts.idle import asked_again
 from neaptide.policies.parts.turns import swap
 
 
@@ -45,7 +46,7 @@ class TickTock(Policy):
                 actions.append(SetGate(job.name, open=wanted))
         if ready and len(running) < 2 and not in_forward:
             actions.append(Start(min(ready, key=lambda job: job.since_ns).name))
-        return actions
+        return asked_again(actions, view)
 
 
 def _in_forward(job: JobView, view: View) -> bool:

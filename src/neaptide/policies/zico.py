@@ -9,6 +9,7 @@ from neaptide.core.control.actions import Action, Admit, Resume, Start, Suspend,
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.admission import admissible, has_work, over_budget, resumable
+from neaptide.policies.parts.idle import asked_again
 from neaptide.policies.parts.stagger import Stagger, caps
 from neaptide.policies.parts.turns import swap
 
@@ -54,4 +55,4 @@ class Zico(Policy):
         actions += [Start(job.name) for job in starts]
         if delay_ns is not None:
             actions.append(WakeAt(view.now_ns + delay_ns))
-        return actions
+        return asked_again(actions, view)

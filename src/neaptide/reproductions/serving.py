@@ -93,7 +93,7 @@ class Serving:
                 other_setting=other,
             ),
             Claim(
-                says=f"the same, Salus over MPS, with the bytes {self.bytes_of}",
+                says=f"inference instances on one GPU, Salus over MPS, with the bytes {self.bytes_of}",
                 published="7x",
                 source=Source.RECALLED,
                 ours=format_times(over),

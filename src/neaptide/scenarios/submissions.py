@@ -9,9 +9,10 @@ from itertools import count, islice, takewhile
 from zlib import crc32
 
 from neaptide.core.control.job import Job, JobKind
+from neaptide.core.traces.framework import with_framework
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
-from neaptide.core.units import format_bytes
+from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.scenarios.scenario_file import JobSpec, Scenario, ns_of
 from neaptide.scenarios.tables import Arrivals
 from neaptide.scenarios.traces import Traces
@@ -50,17 +51,24 @@ def _job(spec: JobSpec, traces: Traces) -> Job:
     if given.inference and (given.iterations, given.duration) != (None, None):
         reason = "an inference job ends when its requests are served; it has no iterations or duration"
         raise ValueError(place.error(reason, "iterations", "duration"))
+    if given.latency_critical and not given.inference:
+        raise ValueError(place.error("a training job cannot be latency-critical", "latency_critical"))
     if not given.inference and (given.requests, given.slo) != (None, None):
         raise ValueError(place.error("a training job has neither requests nor an slo", "requests", "slo", "kind"))
-    with place.blamed("iterations", "duration", "slo"):
+    with place.blamed("framework"):
+        framework_bytes = 0 if given.framework is None else parse_bytes(given.framework)
+    trace, *others = [with_framework(each, framework_bytes) for each in (trace, *traces.alternatives(spec))]
+    with place.blamed("iterations", "duration", "slo", "slo_quantile"):
         return Job(
             name=given.title,
             trace=trace,
-            alternatives=traces.alternatives(spec),
+            alternatives=tuple(others),
             kind=JobKind.INFERENCE if given.inference else JobKind.TRAINING,
             iterations=given.iterations if given.duration is None else _iterations_in(ns_of(given.duration), trace),
             priority=given.priority,
             deadline_seconds=None if given.slo is None else ns_of(given.slo) / 1e9,
+            deadline_quantile=given.slo_quantile,
+            latency_critical=given.latency_critical,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.scenarios.sources import DEFAULT_DEVICE
 
 DEFAULT_POLICIES = ("temporal", "neaptide")
@@ -41,6 +42,9 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     arrivals: Arrivals = "fixed"  # of the copies
     priority: int = 0
     slo: Time | None = None
+    framework: str | None = None  # memory that its process has besides the program's tensors, such as a GPU's context
+    slo_quantile: float = DEFAULT_QUANTILE
+    latency_critical: bool = False
     requests: RequestsTable | None = None
 
     @property

@@ -44,7 +44,7 @@ def test_a_job_that_a_smaller_budget_moves_to_the_host_finds_its_data_when_it_re
         job = daemon.begin("job")
         job.has_said(8)
         until(lambda: daemon.status().jobs[0].solo_seconds > 0, "the job to be measured")
-        assert daemon.status().jobs[0].outside_bytes == 64 * MIB  # its context
+        assert daemon.status().jobs[0].framework_bytes >= 64 * MIB  # its context
         for _ in range(3):
             ask(daemon.paths, SetBudget(16 * MIB))
             until(lambda: daemon.status().jobs[0].state in AWAY, "the job to be moved")

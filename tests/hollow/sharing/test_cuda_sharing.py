@@ -64,3 +64,36 @@ def test_memory_that_torch_does_not_know_of_is_leased_too(hollow: Hollow) -> Non
 )
 def test_a_hostile_program_gets_a_clear_answer(hollow: Hollow, case: str, said: str, devices: int) -> None:
     assert said in hollow.run("hostile", CASE=case, HOLLOW_DEVICES=str(devices))["said"]
+
+
+@pytest.mark.parametrize(("visible", "device"), [("1,0", 1), ("GPU-686f6c6c-6f77-2d67-7075-2d3030303031", 1), ("0", 0)])
+def test_a_job_shares_the_first_gpu_that_cuda_visible_devices_names(hollow: Hollow, visible: str, device: int) -> None:
+    facts = hollow.run("hostile", CASE="takes_memory", HOLLOW_DEVICES="2", CUDA_VISIBLE_DEVICES=visible)
+    assert facts["said"] == "32 MiB, 32 of them shared"
+    assert [hollow.device_peak_bytes(each) > 0 for each in range(2)] == [each == device for each in range(2)]
+
+
+def test_without_a_visible_gpu_one_line_says_so(hollow: Hollow) -> None:
+    said = hollow.run("hostile", CASE="takes_memory", CUDA_VISIBLE_DEVICES="")["said"]
+    assert said == "there is no GPU 0: CUDA_VISIBLE_DEVICES and the driver leave 0"
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_settings_of_torchs_allocator_have_no_effect_and_a_line_says_so(hollow: Hollow, name: str) -> None:
+    program = hollow.start("hostile", CASE="takes_memory", **{name: "expandable_segments:True,max_split_size_mb:32"})
+    out, err = program.communicate()
+    assert "32 MiB, 32 of them shared" in out
+    assert [line for line in err.splitlines() if name in line] == [
+        f"neaptide: {name} has no effect on the shared GPU: neaptide places its memory"
+    ]
+
+
+def test_what_a_program_takes_from_cuda_itself_is_kept_from_others(hollow: Hollow) -> None:
+    hollow.make_board(512 * MIB)
+    taker = hollow.start("takes_outside", MIB="300")
+    assert next_facts(taker)["outside"] == (64 + 300) * MIB
+    waiting = hollow.start("tide", TURNS="1", BUDGET_MIB="512", TIDE_MIB="150")
+    hollow.wait_until_a_process_waits()
+    assert taker.communicate(input="")[0] == ""
+    assert facts_of(waiting)["wrong"] == 0
+    assert hollow.device_peak_bytes() <= 512 * MIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -51,10 +52,14 @@ def test_networks_that_do_not_fit_this_machine_are_estimated(name: str, batch: i
     assert trace.variation == ""
 
 
-@pytest.mark.parametrize("device", CATALOGUE.values(), ids=lambda device: device.name)
-def test_a_faster_device_takes_less_time_and_the_same_bytes(device: DeviceSpec) -> None:
-    one = estimate(lambda: models.build("vgg11", batch=2).step, device)
-    slowest = estimate(lambda: models.build("vgg11", batch=2).step, CATALOGUE["soft"])
+@cache
+def vgg11_on(device: str) -> Trace:
+    return estimate(lambda: models.build("vgg11", batch=2).step, CATALOGUE[device])
+
+
+@pytest.mark.parametrize("device", CATALOGUE)
+def test_a_faster_device_takes_less_time_and_the_same_bytes(device: str) -> None:
+    one, slowest = vgg11_on(device), vgg11_on("soft")
     assert one.peak_bytes == slowest.peak_bytes
     assert one.seconds <= slowest.seconds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import neaptide
 from builders import training_trace
+from neaptide.cli.app import app
 from neaptide.core.traces.trace_format import encode
 from neaptide.scenarios import sources
 
@@ -60,6 +62,14 @@ def test_help_names_the_commands_and_shows_how_scripts_are_given(run: Any) -> No
     assert "neaptide profile --figure tide.pdf train.py --lr 0.1" in text
 
 
+@pytest.mark.parametrize("command", sorted(name for name in app if not name.startswith("-")))
+def test_help_fills_the_lines_of_a_terminal(run: Any, command: str) -> None:
+    for paragraph in run(command, "--help").out.split("\n\n"):
+        if paragraph[:1].isalpha() and not paragraph.startswith("Usage:"):
+            for line, following in pairwise(paragraph.strip("\n").split("\n")):
+                assert len(f"{line.rstrip()} {following.split()[0]}") > app.console.width
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -68,6 +78,7 @@ def test_help_names_the_commands_and_shows_how_scripts_are_given(run: Any) -> No
         (["profile", "resnet50", "--batch", "many"], 'unable to convert "many" into int'),
         (["profile", "resnet50", "--batch"], "requires an argument"),
         (["profile", "resnet50", "--scale", "huge"], 'Choose from: "paper", "tiny"'),
+        (["reproduce", "zicoo"], 'Did you mean "zico"?'),
     ],
 )
 def test_a_wrong_command_line_is_answered_in_one_line(run: Any, words: list[str], part: str) -> None:

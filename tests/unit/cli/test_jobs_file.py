@@ -33,6 +33,8 @@ def test_every_key_of_a_file_of_jobs_is_read(tmp_path: Path) -> None:
         cwd = "inside"
         priority = 2
         slo = "50ms"
+        slo_quantile = 0.95
+        latency_critical = true
         iterations = 100
         """,
         tmp_path,
@@ -43,6 +45,7 @@ def test_every_key_of_a_file_of_jobs_is_read(tmp_path: Path) -> None:
     (job,) = given.jobs
     assert (job.name, job.kind) == ("first", "inference")
     assert (job.priority, job.deadline_seconds, job.iterations) == (2, 0.05, 100)
+    assert (job.deadline_quantile, job.latency_critical) == (0.95, True)
     assert job.command == (sys.executable, "train.py", "--name", "two words")
     assert job.environment == {"SEED": "3", "VERBOSE": "1"}
     assert job.directory == tmp_path / "inside"
@@ -89,6 +92,9 @@ def test_a_job_without_a_name_is_called_as_its_script(command: tuple[str, ...], 
         (f"{MINIMAL}cwd = 'nowhere'", "jobs.toml, line 3, job 1: there is no directory nowhere"),
         (f"{MINIMAL}slo = 'soon'", "jobs.toml, line 3, job 1: 'soon' is not a duration"),
         (f"{MINIMAL}slo = 0", "jobs.toml, line 3, job 1: the SLO must be positive"),
+        (f"{MINIMAL}slo = '1s'\nslo_quantile = 1", "jobs.toml, line 4, job 1: the share of deadlines to keep must be"),
+        (f"{MINIMAL}slo_quantile = 0.9", "jobs.toml, line 3, job 1: a share of deadlines to keep needs a deadline"),
+        (f"{MINIMAL}latency_critical = true", "jobs.toml, line 3, job 1: a training job cannot be latency-critical"),
         (f"{MINIMAL}iterations = 0", "jobs.toml, line 3, job 1: iterations must be between 1 and 4294967295, not 0"),
         (f"{MINIMAL}priority = 3000000000", "jobs.toml, line 3, job 1: the priority must be between -2147483648 and"),
         (f"{MINIMAL}slo = '2000000s'", "jobs.toml, line 3, job 1: the time for a batch must be positive and at most"),

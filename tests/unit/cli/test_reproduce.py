@@ -21,7 +21,7 @@ from neaptide.reproductions import laboratory, pairs, serving, translation
 from neaptide.reproductions.laboratory import Laboratory
 from neaptide.reproductions.mps import on_part
 from neaptide.reproductions.pairs import half_way_budget
-from neaptide.reproductions.papers import herald, salus
+from neaptide.reproductions.papers import corner, herald, salus
 from neaptide.reproductions.repetition import repeated
 from neaptide.reproductions.zico_pairs import OVERSUBSCRIBED
 from neaptide.scenarios.trace_cache import TraceKey
@@ -59,10 +59,12 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]
     monkeypatch.setattr(salus, "TRIAL_SECONDS", 1.0)
     monkeypatch.setattr(serving, "REQUESTS", 2)
     monkeypatch.setattr(herald, "BATCHES", 4)
+    monkeypatch.setattr(corner, "REQUESTS", 8)
+    monkeypatch.setattr(corner, "LEAST_ITERATIONS", 1)
     return asked
 
 
-@pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet"])
+@pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet", "corner"])
 def test_every_paper_prints_claims_goals_and_notes(run: Any, tmp_path: Path, paper: str) -> None:
     text, values = reproduced(run, paper, "--figure", tmp_path / "figures")
     assert headings_of(text) == HEADINGS
@@ -252,8 +254,15 @@ def test_wavelet_reports_the_average_and_the_best_gain(run: Any) -> None:
     assert ours(values) == [f"{sum(gains) / len(gains):.2f}x", f"{max(gains):.2f}x"]
 
 
+def test_the_corner_shows_twelve_pairs_in_five_ways_beside_tallys_table(run: Any) -> None:
+    _, values = reproduced(run, "corner")
+    assert len(values["tables"]["pairs"]) == 12 * 5
+    assert values["tables"]["summary"][0]["way"] == "Tally (published)"
+    assert all(row["tail"] >= 0.99 for row in values["tables"]["pairs"])
+
+
 def test_a_paper_must_be_named(run: Any) -> None:
-    papers = "zico, salus, herald, wavelet, superneurons, checkmate, capuchin, gist, echo"
+    papers = "zico, salus, herald, wavelet, superneurons, checkmate, capuchin, gist, echo, corner"
     assert run("reproduce").err == f"neaptide: name a paper, or all: {papers}\n"
     assert run("reproduce", "gandiva").code == 2
 

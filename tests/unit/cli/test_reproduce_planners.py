@@ -108,7 +108,7 @@ class TestSuperNeurons:
         found = {name: find(planner) for name, planner in superneurons.GROWN_BY.items()}
         assert row == {"network": "alexnet", "reported": 1792, "liveness": find(None), **found}
         assert ours(values)[6:] == [str(row["superneurons"]), "50", "32"]
-        assert values["goals"][0]["found"] == f"{row['superneurons'] / row['liveness']:.1f}x at least"
+        assert values["goals"][0]["found"] == f"at least {row['superneurons'] / row['liveness']:.1f} times"
 
     def test_the_network_on_which_vdnn_goes_further_says_what_fills_the_memory(
         self, run: Any, device: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch

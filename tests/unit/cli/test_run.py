@@ -24,6 +24,13 @@ from neaptide.cli.target import end_options_at_program
         (["run", "--priority", "3000000000", "--", "true"], "the priority must be between -2147483648 and 2147483647"),
         (["run", "--iterations", "5000000000", "--", "true"], "iterations must be between 1 and 4294967295"),
         (["run", "--slo", "2000000s", "--", "true"], "the time for a batch must be positive and at most 1000000 s"),
+        (
+            ["run", "--slo", "1s", "--slo-quantile", "99", "--", "true"],
+            "the share of deadlines to keep must be between 0.5 and 0.9999, not 99",
+        ),
+        (["run", "--slo-quantile", "0.9", "--", "true"], "a share of deadlines to keep needs a deadline: give an slo"),
+        (["run", "--latency-critical", "--", "true"], "a training job cannot be latency-critical; its kind must be"),
+        (["run", "jobs.toml", "--latency-critical"], "--latency-critical can only be given for a command; write it"),
         (["run", "--name=-o", "--", "true"], "'-o' is no name for a job"),
         (["run", "jobs.toml", "--policy", "zcio"], "no policy is called 'zcio'; did you mean zico?"),
         (["run", "jobs.toml", "--budget", "much"], "'much' is not an amount of memory; write it like 2GiB or 500MB"),
@@ -76,6 +83,8 @@ FLAGS = {
     "--kind inference": ("kind", "inference"),
     "--priority -1": ("priority", -1),
     "--slo 50ms": ("slo", "50ms"),
+    "--slo-quantile 0.9": ("slo_quantile", 0.9),
+    "--latency-critical": ("latency_critical", True),
     "--iterations 7": ("iterations", 7),
     "--memory 3MiB": ("memory", "3MiB"),
     "--sms 1": ("sms", 1),
@@ -83,6 +92,11 @@ FLAGS = {
     "--no-cuda-as-soft": ("cuda_as_soft", False),
     "--cuda-as-soft": ("cuda_as_soft", True),
 }
+
+NEEDED = {
+    "--slo-quantile 0.9": "--slo 50ms",
+    "--latency-critical": "--kind inference",
+}  # one without the other: refused
 
 
 def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -103,6 +117,8 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, A
         "kind": job.kind,
         "priority": job.priority,
         "slo": job.deadline_seconds and f"{job.deadline_seconds * 1000:.0f}ms",
+        "slo_quantile": job.deadline_quantile,
+        "latency_critical": job.latency_critical,
         "iterations": job.iterations,
         "memory": job.memory_bytes and f"{job.memory_bytes >> 20}MiB",
         "sms": device.sms,
@@ -127,7 +143,8 @@ def test_flags_before_a_program_may_stand_in_any_order(
     for second in FLAGS:
         if FLAGS[first][0] == FLAGS[second][0]:
             continue
-        seen = understood([*first.split(), *second.split(), *dashes, *program], monkeypatch)
+        flags = dict.fromkeys([first, second, *(NEEDED[flag] for flag in (first, second) if flag in NEEDED)])
+        seen = understood([*" ".join(flags).split(), *dashes, *program], monkeypatch)
         assert seen["command"] == tuple(program[1:])
         assert {key: seen[key] for key, _ in (FLAGS[first], FLAGS[second])} == dict([FLAGS[first], FLAGS[second]])
 

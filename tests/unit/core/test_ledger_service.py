@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from builders import Op, Tensor, make_trace
 from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
 from neaptide.core.control.engine import Observation
@@ -241,3 +243,65 @@ def test_the_room_of_an_evicted_job_is_not_given_away_while_it_fits_beside_the_o
     assert made.refusal(Resume("a"), 5) is not None  # it is the evicted job's turn
     made.apply(BudgetChanged(7, 100))
     assert made.refusal(Resume("a"), 8) is None
+
+
+def serving_ledger(**facts: Any) -> Ledger:
+    """One server, whose iterations take a second alone and serve two samples, within two seconds."""
+    trace = make_trace([Op(seconds=1.0)], batch=2)
+    given = {"kind": JobKind.INFERENCE, "deadline_seconds": 2.0, **facts}
+    made = Ledger([Job(name="serve", trace=trace, **given)], budget_bytes=100)
+    made.apply(JobArrived(0, "serve"))
+    do(made, 0, Admit("serve"))
+    return made
+
+
+def test_the_reserve_follows_the_answers_of_a_server_that_says_when_it_answers() -> None:
+    made = serving_ledger()
+    before = made.account("serve").reserve
+    made.apply(RequestArrived(0, "serve", arrived_ns=0, tracked=True))
+    do(made, 0, Start("serve"))
+    made.apply(IterationEnded(SECOND, "serve", SECOND, arrivals_ns=(0,)))
+    assert made.account("serve").reserve == before
+    made.apply(RequestAnswered(3 * SECOND, "serve", 0, 3 * SECOND))
+    assert made.account("serve").reserve > before
+
+
+def test_an_answer_is_to_come_from_the_end_of_the_iteration_until_the_program_says_so() -> None:
+    made = serving_ledger()
+    for arrived_ns in (0, 1):
+        made.apply(RequestArrived(1, "serve", arrived_ns=arrived_ns, tracked=True))
+    do(made, 1, Start("serve"))
+    made.apply(RequestAnswered(SECOND, "serve", 1, SECOND))  # its message was faster than that of the iteration
+    assert job_view(made).answering == ()
+    made.apply(IterationEnded(SECOND, "serve", SECOND, arrivals_ns=(0, 1)))
+    assert job_view(made).answering == (0,)
+    made.apply(RequestAnswered(SECOND, "serve", 0, SECOND))
+    assert job_view(made).answering == ()
+
+
+def test_the_reserve_follows_the_iterations_of_a_server_that_does_not() -> None:
+    made = serving_ledger()
+    before = made.account("serve").reserve
+    made.apply(RequestArrived(0, "serve"))
+    do(made, 0, Start("serve"))
+    made.apply(IterationEnded(SECOND, "serve", SECOND))
+    assert made.account("serve").reserve < before
+
+
+def test_what_a_request_will_take_is_known_from_the_sizes_of_those_before_it() -> None:
+    made = serving_ledger()
+    assert job_view(made).demand_ns == SECOND
+    for _ in range(3):
+        made.apply(RequestArrived(0, "serve"))
+        do(made, 0, Start("serve"))
+        made.apply(IterationEnded(SECOND, "serve", SECOND, work=0.25))
+    assert job_view(made).demand_ns == SECOND // 4
+
+
+def test_a_latency_critical_server_without_a_deadline_has_the_time_of_two_requests() -> None:
+    assert job_view(serving_ledger(deadline_seconds=None, latency_critical=True)).deadline_ns == 2 * SECOND
+    assert job_view(serving_ledger(deadline_seconds=None)).deadline_ns is None
+
+
+def job_view(made: Ledger) -> JobView:
+    return made.view(Woken(SECOND), {"serve": Observation(0, 0)}).jobs[0]

@@ -22,7 +22,7 @@ def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.driver, "maps_pages", lambda _: True)
     monkeypatch.setattr(gpu, "torch_build", lambda: ("2.13.0+cu130", "13.0"))
     monkeypatch.setattr(gpu, "find_headers", lambda _: Path("/headers"))
-    monkeypatch.setattr(gpu.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(gpu.mps, "find_control", lambda: "/usr/bin/nvidia-cuda-mps-control")
 
 
 def found(findings: list[Finding], subject: str) -> Finding:
@@ -62,7 +62,7 @@ def test_each_thing_that_is_missing_is_a_line_that_says_what_to_do(monkeypatch: 
 @pytest.mark.usefixtures("with_gpu")
 def test_processes_outside_neaptide_and_a_missing_mps_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "processes", lambda _: [nvml.GpuProcess(2**22 + 1, 3 << 30), nvml.GpuProcess(7, None)])
-    monkeypatch.setattr(gpu.shutil, "which", lambda _: None)
+    monkeypatch.setattr(gpu.mps, "find_control", lambda: None)
     findings = gpu.gpu_findings()
     assert found(findings, "MPS").grade is Grade.WARNING
     others = found(findings, "GPU 0 processes")

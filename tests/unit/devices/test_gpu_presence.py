@@ -95,6 +95,14 @@ def test_run_and_up_refuse_on_a_machine_with_a_gpu_in_one_line(
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("words", [["run", "jobs.toml"], ["up"]])
+def test_the_refusal_is_the_same_where_pydantic_is_loaded(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pydantic")  # cyclopts then checks all arguments by it
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"neaptide: {REFUSAL}\n"
+
+
+@pytest.mark.usefixtures("gpu")
 def test_help_is_shown_on_a_machine_with_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     assert "--budget" in capsys.readouterr().out

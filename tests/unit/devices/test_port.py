@@ -32,6 +32,12 @@ def port(board: Board) -> Iterator[Port]:
     made.leave()
 
 
+def test_the_board_shows_leased_bytes_in_no_tensor_as_the_frameworks(board: Board, port: Port) -> None:
+    assert port.allocate(MIB // 2)[0] is Allocation.GRANTED
+    (slot,) = board.snapshot().slots
+    assert (slot.held_bytes, slot.needed_bytes, slot.framework_bytes) == (2 * MIB, MIB // 2, 2 * MIB - MIB // 2)
+
+
 def launch(port: Port, kernels: int = 1) -> None:
     assert port.try_enter() is Entry.ENTERED
     port.launched(kernels)

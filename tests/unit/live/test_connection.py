@@ -1,4 +1,4 @@
-"""The thread that connects a job to its daemon, when file descriptors run out."""
+"""The thread that connects a job to its daemon, when file descriptors run out or a part of it fails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from neaptide.devices.board import BoardError
 from neaptide.live.job import connection as module
 from neaptide.live.job.connection import Connection
 from neaptide.live.protocol.framing import DaemonInbox, frame
@@ -108,3 +109,28 @@ def test_a_job_without_a_free_descriptor_tries_again_and_says_hello_once_it_can_
     for line in lines[:-1]:
         assert heard(line) == []  # the daemon heard of no job there
     assert [type(message) for message in heard(lines[-1])] == [Hello, Goodbye]
+
+
+def test_a_job_whose_connection_fails_by_a_fault_goes_on_alone_and_joins_the_daemon_again(
+    listener: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "_FAULT_SECONDS", 0.001)
+    client, agent = ScriptedClient(), ScriptedAgent()
+    faults = iter([BoardError("no process in slot 0")] * 2)
+
+    def lost() -> None:
+        client.lost_times += 1
+        if (fault := next(faults, None)) is not None:
+            raise fault
+
+    monkeypatch.setattr(client, "lost", lost)
+    connection = Connection(client, agent, tmp_path / "sock")  # type: ignore[arg-type]
+    connection.start()
+    listener.accept()[0].close()  # the daemon dies, and the board is damaged for a while
+    with listener.accept()[0] as line:
+        line.settimeout(30)
+        assert [type(message) for message in DaemonInbox().feed(line.recv(4096))] == [Hello]
+        assert client.lost_times >= 2
+        connection.leave()
+    said = capfd.readouterr().err
+    assert said.count("until it can join it again: BoardError: no process in slot 0") == 1

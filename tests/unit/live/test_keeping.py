@@ -105,6 +105,16 @@ def test_a_job_ends_when_the_run_is_gone_before_it_has_heard_that_the_job_runs(t
     assert not runs(job)
 
 
+def test_a_keeper_prints_nothing_however_many_signals_reach_it_at_once() -> None:
+    program = (
+        "import os, signal; from neaptide.live.runs.keeper import Keeper\n"
+        "keeper = Keeper(0, 'own')\n"
+        "for _ in range(70_000): os.kill(os.getpid(), signal.SIGCHLD)"  # more than a pipe holds
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=HANGS_SECONDS, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
 def test_what_a_job_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     output = tmp_path / "out"
     process = kept(["sh", "-c", "sh -c 'echo $$; exec sleep 300' & sleep 0.5"], output)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from neaptide.core.traces.leases import LeaseOverhead
+from neaptide.core.traces.leases import LeaseOverhead, Leases
+from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import decode, encode
 from neaptide.devices.interface import KernelRecord, MemoryFigures
@@ -32,6 +33,7 @@ class ScriptedDevice:
         self.needed_bytes = REST
         self.logged: list[KernelRecord] | None = None
         self.slack_bytes = 50
+        self.framework_bytes = 0
 
     def launch(self, needed_bytes: int, name: str = "mm", slow: int = 1) -> None:
         self.count += 1
@@ -48,7 +50,7 @@ class ScriptedDevice:
 
     def memory(self) -> MemoryFigures:
         held = self.needed_bytes + 20
-        return MemoryFigures(self.needed_bytes, 0, held, 0, 60)
+        return MemoryFigures(self.needed_bytes, 0, held, 0, 60, self.framework_bytes)
 
     @contextmanager
     def log_kernels(self, records: int) -> Iterator[ScriptedDevice]:  # noqa: ARG002
@@ -106,6 +108,18 @@ def test_the_trace_has_an_op_for_each_kernel_and_the_curve_of_the_devices_log() 
     assert (trace.variation, measured.iterations) == ("", 4)
     assert measured.op_of_kernel is not None
     assert measured.op_of_kernel.tolist() == list(range(WHOLE))
+
+
+def test_what_the_device_counts_besides_tensors_is_the_frameworks() -> None:
+    program = Program()
+    program.device.framework_bytes = 40
+    measured = program.measure()
+    trace = decode(encode(measured.trace))
+    trace.check()
+    assert (trace.framework_bytes, trace.persistent_bytes) == (40, REST)
+    assert trace.held_bytes.tolist() == [level + 7 for level in LEVELS]
+    # Beside it, the 20 bytes between iterations that are leased and in no tensor.
+    assert Profile.of(trace, Leases.of(trace, measured.overhead)).framework_bytes == 40 + 20
 
 
 def test_leases_are_what_was_held_beyond_what_was_needed() -> None:

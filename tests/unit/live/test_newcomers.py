@@ -155,6 +155,15 @@ def test_a_new_job_counts_with_the_most_that_it_held_of_late(world: Newcomers) -
     assert world.budgets() == [60, 100]
 
 
+def test_the_budget_stays_while_what_a_new_job_holds_changes_little(world: Newcomers) -> None:
+    world.has("a", 10, 20)
+    new = world.comes("b")
+    for amount in (40, 3, 2, 1):  # 40, 43, 45 and 46 MiB; an eighth of 40 is 5
+        assert new.take(amount * MIB)
+        world.clock.pass_seconds(0.2)
+    assert world.budgets() == [60, 54]
+
+
 def test_the_policy_is_never_left_less_than_its_largest_job_needs_alone(world: Newcomers) -> None:
     world.has("a", 10, 80)
     new = world.comes("b")
@@ -174,6 +183,22 @@ def test_a_new_job_that_waits_for_memory_gets_room_until_it_was_measured(world: 
     assert world.jobs()["a"] == "evicted"
     world.measured("b", 10, 30)
     assert world.members["a"].request is Request.RESTORE
+
+
+def test_a_new_job_whose_bytes_come_and_go_without_an_advance_gets_room_like_one_that_stands_still(
+    world: Newcomers,
+) -> None:
+    first = world.has("a", 10, 60)
+    assert first.take(40 * MIB)
+    first.begin_iteration()
+    new = world.comes("b")
+    assert new.take(50 * MIB)
+    waiting = world.wants("b", 60)
+    for _ in range(30):
+        new.give(1 * MIB)
+        world.clock.pass_seconds(0.05)
+    world.leaves("a", 40)
+    waiting.join()
 
 
 def test_a_new_job_that_does_nothing_with_its_room_gives_it_back_and_gets_it_again_later(world: Newcomers) -> None:

@@ -352,6 +352,23 @@ def test_a_request_that_is_announced_at_its_call_has_waited_as_long_as_it_says(w
     assert world.daemon._controller.ledger.account("s").serving == (now_ns - 400_000_000,)
 
 
+def test_a_request_that_the_program_read_late_has_waited_since_it_reached_the_machine(world: World) -> None:
+    caller = serving(world, 1)
+    world.clock.pass_seconds(1.0)
+    now_ns = world.clock.now_ns()
+    world.daemon.heard(caller, say.RequestExpected(1, waited_ns=60_000_000))
+    (arrived,) = requests_of(world)
+    assert isinstance(arrived, RequestArrived)
+    assert arrived.arrived_ns == now_ns - 60_000_000
+
+
+def test_a_deadline_that_cannot_be_met_even_alone_is_said_with_the_time_of_a_request(world: World) -> None:
+    serving(world, 1, deadline_seconds=1e-6)
+    reason = world.daemon.status().jobs[0].reason
+    assert reason.startswith("its SLO of 1.00 us cannot be met: a request takes ")
+    assert reason.endswith(" alone")
+
+
 def test_a_request_with_a_deadline_of_its_own_is_due_then(world: World) -> None:
     caller = serving(world, 1, deadline_seconds=0.3)
     world.clock.pass_seconds(1.0)

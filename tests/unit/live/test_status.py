@@ -8,8 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from builders import Op, Tensor, make_trace
 from neaptide.cli.commands.status import line_of
 from neaptide.core.control.job import DisplayState
+from neaptide.core.traces.framework import with_framework
+from neaptide.core.traces.leases import LeaseOverhead, Leases
+from neaptide.core.traces.profile import Profile
+from neaptide.core.traces.trace import Kind
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.status import StatusBuilder, status_of
 from neaptide.live.protocol.messages import Hello, JobStatus, NotShared
@@ -44,12 +49,16 @@ def test_the_rate_is_that_of_the_last_iterations_and_falls_while_the_next_is_lat
     assert status(*ends_seconds, now_seconds=now_seconds).iterations_per_second == pytest.approx(rate)
 
 
-def test_bytes_that_are_not_in_tensors_have_a_figure_of_their_own() -> None:
+def test_the_status_tells_memory_of_the_model_of_the_framework_and_of_iterations_apart() -> None:
     job = AttachedJob("a", Hello(pid=1, slot=0, job="a"), 0, NOBODY)
-    job.outside_bytes = 64 << 20
+    before = status_of(job, NO_ACCOUNTS, UNSEEN, 0)
+    assert "framework" not in line_of(before)
+    weight = Tensor(bytes=100 << 20, born=-1, died=1, kind=Kind.PARAMETER)
+    trace = with_framework(make_trace([Op()], [weight, Tensor(bytes=30 << 20, born=0, died=0)]), 64 << 20)
+    # Of each chunk that the job leases, 2 MiB are in no tensor.
+    job.profile = Profile.of(trace, Leases.of(trace, LeaseOverhead(2 << 20, 2 << 20, 2 << 20)))
     seen = status_of(job, NO_ACCOUNTS, UNSEEN, 0)
-    assert "of which 64.0 MiB are not in tensors" in line_of(seen)
-    assert "not in tensors" not in line_of(msgspec.structs.replace(seen, outside_bytes=0))
+    assert "(model 100 MiB, framework 66.0 MiB, ephemeral 30.0 MiB)" in line_of(seen)
 
 
 @pytest.mark.parametrize(

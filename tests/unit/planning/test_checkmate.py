@@ -31,6 +31,12 @@ def test_the_coarse_graph_of_a_long_trace_has_at_most_the_allowed_nodes() -> Non
     assert coarse.graph.repeatable.sum() == 10
 
 
+def test_cuts_through_equal_ops_are_evenly_spaced() -> None:
+    trace = chain_step([10] * 100)
+    first_ops = coarse_graph(trace, RecomputeChains(trace), 20).first_op
+    assert np.diff(first_ops[:10]).tolist() == [10] * 9
+
+
 @pytest.mark.parametrize("share", [0.6, 0.7, 0.85])
 def test_the_plan_costs_what_the_integer_program_found(share: float) -> None:
     trace = chain_step([10, 30, 10, 20, 10, 10], seconds=[1, 2, 1, 3, 1, 1])

@@ -75,6 +75,11 @@ class TestOverflow:
         assert AntMan().decide(view(overflows, guaranteed(state=RUNNING), budget=110)) == [SetPlan("a", 0), Start("a")]
         assert AntMan().decide(view(overflows)) == [SetPlan("a", 0), Start("a")]  # it is the guaranteed one now
 
+    def test_the_guaranteed_job_has_its_first_plan_if_that_fills_the_budget(self) -> None:
+        way = job("g", tide(50, persistent=10), tide(30, persistent=10, step_ns=12), plan=1)
+        assert AntMan().decide(view(way, budget=60)) == [SetPlan("g", 0), Start("g")]
+        assert AntMan().decide(view(way, budget=59)) == [Start("g")]
+
 
 class TestSlowdown:
     def test_opportunistic_jobs_are_held_while_the_guaranteed_one_is_too_slow(self) -> None:

@@ -1,6 +1,18 @@
 from typing import Any
 
-from neaptide.core.control.actions import Action, Admit, CapInFlight, SetClass, SetGate, SetPlan, Start, Suspend, WakeAt
+from neaptide.core.control.actions import (
+    Action,
+    Admit,
+    CapInFlight,
+    MoveLane,
+    SetClass,
+    SetGate,
+    SetPlan,
+    SizeLane,
+    Start,
+    Suspend,
+    WakeAt,
+)
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.neaptide import Neaptide
@@ -15,8 +27,8 @@ POLICY = Neaptide(early=0, spare=0.05)
 
 
 def decide(seen: View) -> list[Action]:
-    """Without the caps on kernels in flight, which are as zico's."""
-    return [action for action in POLICY.decide(seen) if not isinstance(action, CapInFlight)]
+    """Without the caps on kernels in flight, which are as zico's, and the lane of parts/request_memory.py."""
+    return [action for action in POLICY.decide(seen) if not isinstance(action, CapInFlight | SizeLane | MoveLane)]
 
 
 def serving(**facts: Any) -> JobView:
@@ -108,9 +120,10 @@ def test_two_equal_jobs_do_not_begin_in_step() -> None:
 def test_samples_wait_for_a_full_batch_while_there_is_time_and_the_device_has_work() -> None:
     train = job("train", TIDE, state=RUNNING)
     waits = view(serving(requests=(0, 0)), train, budget=200)
-    assert decide(waits) == [WakeAt(95 * MS - 1_150_000)]
-    assert decide(view(serving(requests=(0, 0, 0, 0)), train, budget=200))[0] == Start("serve")
-    assert Start("serve") in decide(view(serving(requests=(0, 0)), train, budget=200, now=94 * MS))
+    assert Start("serve") not in decide(waits)
+    assert decide(waits)[-1] == WakeAt(70 * MS - 1_150_000)  # what is held in reserve, and the batch
+    assert Start("serve") in decide(view(serving(requests=(0, 0, 0, 0)), train, budget=200))
+    assert Start("serve") in decide(view(serving(requests=(0, 0)), train, budget=200, now=69 * MS))
 
 
 def test_samples_are_served_at_once_when_the_device_has_nothing_else_to_do() -> None:
@@ -118,20 +131,24 @@ def test_samples_are_served_at_once_when_the_device_has_nothing_else_to_do() -> 
 
 
 def test_other_jobs_run_beside_a_batch_with_slack_and_their_heavy_ops_wait_without() -> None:
-    batch = serving(state=RUNNING, serving=(0,), position_ns=0)
+    batch = serving(state=RUNNING, serving=(0,), position_ns=0, reserve=0.05)
     train = job("train", TIDE, state=RUNNING, iterations_done=1)
-    assert decide(view(batch, train, budget=200, now=10 * MS)) == [WakeAt(94 * MS)]
-    assert decide(view(batch, train, budget=200, now=94 * MS)) == [SetGate("train", open=False)]
+    at_ns = 95 * MS - 1_150_000
+    opened = SetGate("train", open=True, until_ns=at_ns)
+    assert decide(view(batch, train, budget=200, now=10 * MS)) == [opened, WakeAt(at_ns)]
+    closed = decide(view(batch, train, budget=200, now=94 * MS))
+    assert closed[0] == SetGate("train", open=False)
     held = job("train", TIDE, state=RUNNING, iterations_done=1, gate_open=False)
     assert decide(view(serving(), held, budget=200, now=99 * MS)) == [SetGate("train", open=True)]
 
 
 def test_gates_close_early_enough_for_other_jobs_ops_to_end() -> None:
-    batch = serving(state=RUNNING, serving=(0,), position_ns=0)
+    batch = serving(state=RUNNING, serving=(0,), position_ns=0, reserve=0.05)
     long_ops = tide(20, 40, 60, 40, 20, step_ns=MS, longest_ns=3 * MS)
     train = job("train", long_ops, state=RUNNING, iterations_done=1)
-    assert decide(view(batch, train, budget=200, now=10 * MS)) == [WakeAt(91 * MS)]
-    assert decide(view(batch, train, budget=200, now=91 * MS)) == [SetGate("train", open=False)]
+    at_ns = 92 * MS - 1_150_000
+    assert decide(view(batch, train, budget=200, now=10 * MS))[-1] == WakeAt(at_ns)
+    assert decide(view(batch, train, budget=200, now=at_ns))[0] == SetGate("train", open=False)
 
 
 def test_memory_for_a_batch_is_kept_free() -> None:

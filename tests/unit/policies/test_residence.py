@@ -31,6 +31,16 @@ def test_a_far_longer_job_leaves_the_device_for_a_short_one() -> None:
     assert settle(big("short", 2, QUEUED), big("same", 3, READY)) == ([], ["same"])
 
 
+def test_jobs_leave_for_one_job_at_a_time() -> None:
+    half = tide(20, step_ns=1000, persistent=30)
+    waiting = [job(name, half, state=QUEUED, iterations_left=1) for name in ("first", "second")]
+    inside = [job(name, half, state=READY, iterations_left=9) for name in ("third", "fourth")]
+    actions, here = settle(*waiting, *inside, budget=80)
+    assert [type(action) for action in actions] == [Suspend, Admit]
+    assert "first" in here
+    assert "second" not in here
+
+
 def test_a_running_job_leaves_at_the_end_of_its_iteration_and_no_job_is_admitted_before() -> None:
     small = job("small", tide(1), state=QUEUED)
     assert settle(big("short", 1, QUEUED), small, big("long", 9, RUNNING)) == ([], ["long"])

@@ -171,6 +171,20 @@ class TestTurns:
         ]
         assert decided(Salus(order), view(*jobs)) == [Start("b")]
 
+    def test_a_suspended_job_takes_the_turn_of_less_urgent_jobs_only(self) -> None:
+        away = job("a", need(90), state=JobState.SUSPENDED, iterations_left=9, arrived_ns=5)
+        inside = job("b", need(90), lane=0, iterations_left=9, priority_ns=10**12)
+        assert decided(Salus(), view(away, inside)) == [Start("b")]
+        urgent = job("a", need(90), state=JobState.SUSPENDED, iterations_left=9, arrived_ns=5, priority=1)
+        assert Resume("a") in decided(Salus(), view(urgent, inside, now=1))
+
+    def test_a_job_whose_turn_it_is_displaces_none_that_has_come_this_moment(self) -> None:
+        low = job("low", need(1, 4), lane=0, iterations_left=9, priority_ns=10**12)
+        here = job("here", need(1, 80), lane=0, iterations_left=9, priority=1, lane_since_ns=7)
+        away = job("away", need(1, 80), state=JobState.SUSPENDED, iterations_left=9, arrived_ns=5, priority=1)
+        assert Suspend("here") not in decided(Salus(), view(low, here, away, now=7))
+        assert Suspend("here") in decided(Salus(), view(low, here, away, now=8))
+
 
 class TestFaultsOfTheOriginalAreGone:
     """FACTS 3, "Known faults of the original to fix"; those that need time to pass are in test_salus_runs.py."""

@@ -25,24 +25,8 @@ def test_a_batch_that_took_long_the_last_time_is_served_earlier() -> None:
     assert SLACK.serve_at_ns(serving(requests=(50,), recent_ns=200)) == 50 + 900 - 300
 
 
-def test_without_samples_there_is_nothing_to_serve_and_nothing_urgent() -> None:
+def test_without_samples_there_is_nothing_to_serve() -> None:
     assert SLACK.serve_at_ns(serving()) == NEVER
-    assert SLACK.urgent_at_ns(serving()) == NEVER
-
-
-def test_a_running_batch_is_urgent_when_only_the_spare_time_is_left_beside_what_it_needs() -> None:
-    running = serving(state=JobState.RUNNING, serving=(50, 60), position_ns=30)
-    assert SLACK.urgent_at_ns(running) == 50 + 900 - 70
-
-
-def test_samples_behind_a_running_batch_need_the_time_of_that_batch_too() -> None:
-    running = serving(state=JobState.RUNNING, serving=(500,), requests=(510,), position_ns=30)
-    assert SLACK.urgent_at_ns(running) == 510 + 900 - 70 - 100
-
-
-def test_time_is_reserved_for_other_jobs_ops_that_have_begun() -> None:
-    running = serving(state=JobState.RUNNING, serving=(50, 60), position_ns=30)
-    assert Slack(spare=0.1, others_ns=40).urgent_at_ns(running) == 50 + 900 - 40 - 70
 
 
 def test_ops_of_jobs_that_run_at_once_last_as_long_as_their_sum() -> None:

@@ -108,3 +108,8 @@ class TestSwitchFlow:
     def test_an_iteration_that_would_keep_memory_from_the_owner_does_not_begin(self) -> None:
         owner = job("a", tide(60), state=RUNNING, started_ns=1)
         assert SwitchFlow().decide(view(owner, job("b", tide(50), state=READY), now=5)) == []
+
+    def test_what_an_admitted_job_keeps_between_iterations_counts_once(self) -> None:
+        owner = job("a", tide(30, persistent=20), state=RUNNING, started_ns=1)
+        ready = job("b", tide(30, persistent=20), state=READY, gate_open=False)
+        assert SwitchFlow().decide(view(owner, ready, now=5)) == [Start("b")]

@@ -126,3 +126,10 @@ def test_peaks_that_fit_together_need_no_sum_and_others_may_still_fit() -> None:
     assert not under.leaves(1, 100)
     assert under.curve is not None
     assert under.curve.bytes.tolist() == [60, 60, 60, 40, 20]
+
+
+def test_beside_a_latency_critical_job_others_launch_little_ahead() -> None:
+    trains = job("train", tide(1, 1, step_ns=MS, kernels=4))
+    assert caps([trains, job("serve", TIDE, deadline_ns=MS)], 200, 16) == []
+    critical = job("serve", TIDE, deadline_ns=MS, latency_critical=True)
+    assert caps([trains, critical], 200, 16) == [CapInFlight("train", 4)]  # 2 ms, at half a millisecond each

@@ -12,7 +12,7 @@ from neaptide.core.control.policy import Policy
 from neaptide.core.device import find_device
 from neaptide.core.rules.turns import ITERATIONS
 from neaptide.policies import POLICIES
-from neaptide.policies.parts.turns import overdue, overdue_swap
+from neaptide.policies.parts.turns import Turns, overdue_swap
 from neaptide.simulation import Outcome, Submission, simulate
 from tides import MIB
 from tides import tide as tide_of
@@ -70,27 +70,27 @@ class TestOverdue:
         one = job("b", tide(60), state=JobState.SUSPENDED, since_ns=100)
         for since, now, expected in ((0, 100, False), (0, 101, True), (50, 150, False), (50, 151, True)):
             longest = job("a", tide(60), lane_since_ns=100 + since)
-            assert overdue(one, view(longest, one, now=now + self.ENOUGH)) is expected, (since, now)
+            assert Turns.of(view(longest, one, now=now + self.ENOUGH)).overdue(one) is expected, (since, now)
 
     def test_no_job_is_overdue_alone_or_where_it_cannot_run(self) -> None:
         one = job("b", tide(60), state=JobState.SUSPENDED)
-        assert not overdue(one, view(one, now=10**6))
-        assert not overdue(one, view(job("a"), one, now=10**6, budget=59))
+        assert not Turns.of(view(one, now=10**6)).overdue(one)
+        assert not Turns.of(view(job("a"), one, now=10**6, budget=59)).overdue(one)
 
     def test_a_job_with_a_deadline_leaves_for_no_other(self) -> None:
         one = job("b", tide(60), state=JobState.SUSPENDED)
-        assert not overdue(one, view(job("a", tide(60), deadline_ns=5), one, now=10**6))
-        assert overdue(one, view(job("a", tide(60)), one, now=10**6))
+        assert not Turns.of(view(job("a", tide(60), deadline_ns=5), one, now=10**6)).overdue(one)
+        assert Turns.of(view(job("a", tide(60)), one, now=10**6)).overdue(one)
 
     def test_a_job_queues_behind_one_that_will_end_and_takes_turns_with_one_that_may_not(self) -> None:
         queued = job("b", tide(60), state=JobState.QUEUED)
-        assert not overdue(queued, view(job("a", tide(60), iterations_left=9), queued, now=10**6))
-        assert overdue(queued, view(job("a", tide(60)), queued, now=10**6))
+        assert not Turns.of(view(job("a", tide(60), iterations_left=9), queued, now=10**6)).overdue(queued)
+        assert Turns.of(view(job("a", tide(60)), queued, now=10**6)).overdue(queued)
 
     def test_a_turn_is_longer_where_moves_were_seen_to_take_long(self) -> None:
         one = job("b", tide(60), state=JobState.QUEUED, moved_ns=1000)
-        assert not overdue(one, view(job("a", tide(60)), one, now=20_000))
-        assert overdue(one, view(job("a", tide(60)), one, now=20_001))
+        assert not Turns.of(view(job("a", tide(60)), one, now=20_000)).overdue(one)
+        assert Turns.of(view(job("a", tide(60)), one, now=20_001)).overdue(one)
 
     def test_jobs_longest_on_the_device_leave_first_and_no_more_than_needed(self) -> None:
         jobs = [job(name, tide(10, persistent=30), lane_since_ns=at) for name, at in (("x", 5), ("y", 3), ("z", 4))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
-from neaptide.core.control.controller import Decided, Refused
-from neaptide.core.control.job import JobState
+from neaptide.core.control.controller import Decided, Entry, Refused
+from neaptide.core.control.job import INTERRUPTION, JobState
 from neaptide.core.units import GIB
 from neaptide.reporting.logs.activity import Span, spans_of, total_ns
 from neaptide.reporting.logs.event_words import notable_entries
@@ -48,6 +50,36 @@ def test_a_resumed_job_does_what_it_did_before_its_suspension() -> None:
         Span(JobState.SUSPENDED, 6, 9),
         Span(JobState.RUNNING, 9, 12),
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (ev.JobGrew(0, "a", GIB), "a needs more memory than before: 1.00 GiB"),
+        (ev.JobMeasured(0, "a", 2_000_000), "a was measured again: 2.00 ms an iteration alone"),
+        (ev.JobEvicted(0, "a"), "a was evicted to host memory, to make room for another job"),
+        (ev.JobEvicted(0, "a", unresponsive=True), "a does not respond; other jobs do not wait for it"),
+        (ev.JobSuspended(0, "a"), "a is in host memory"),
+        (ev.JobResumed(0, "a"), "a is back on the device"),
+        (ev.JobEnded(0, "a"), "a ended"),
+        (ev.JobFailed(0, "a", ""), "a failed"),
+        (ev.JobFailed(0, "a", INTERRUPTION), "a was interrupted"),
+        (ev.JobLeft(0, "a"), "a goes on without the daemon, and may join again"),
+        (
+            ev.BudgetChanged(0, GIB, 4 * GIB),
+            "of the 4.00 GiB, jobs that are new or do not respond leave 1.00 GiB to the others",
+        ),
+        (Decided(0, act.Admit("a")), "a admitted"),
+        (Decided(0, act.MoveLane("a", 3)), "a moved to lane 3"),
+        (Decided(0, act.SizeLane(3, GIB)), "lane 3 has 1.00 GiB"),
+        (Decided(0, act.SizeLane(3, 0)), "lane 3 is closed"),
+        (Decided(0, act.SetPlan("a", 2)), "a follows plan 2"),
+        (Decided(0, act.Suspend("a")), "the policy suspends a"),
+        (Decided(0, act.Resume("a")), "the policy resumes a"),
+    ],
+)
+def test_each_notable_entry_has_its_words(entry: Entry, words: str) -> None:
+    assert list(notable_entries([entry])) == [(0, words)]
 
 
 def test_notable_entries_are_sentences_and_iterations_are_left_out() -> None:

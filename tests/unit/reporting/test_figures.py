@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from builders import Op, Tensor, make_trace, training_trace
 from neaptide.core.traces.trace import Phase
+from neaptide.reporting.figures.bars import Bars, save_bars
+from neaptide.reporting.figures.files import save_figure
 from neaptide.reporting.figures.profile import draw_profile, save_profile
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89PNG"}
@@ -32,6 +35,22 @@ def test_the_same_trace_gives_the_same_file(suffix: str, tmp_path: Path) -> None
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf, not 'tide\.gif'"):
         save_profile(training_trace(), tmp_path / "tide.gif")
+
+
+def test_the_ticks_of_both_axes_are_alike(tmp_path: Path) -> None:
+    figures: list[Figure] = []
+
+    def draw() -> Figure:
+        figure = Figure()
+        figure.add_subplot()
+        figures.append(figure)
+        return figure
+
+    save_figure(draw, tmp_path / "empty.svg")
+    (axes,) = figures[0].axes
+    x, y = (axis.get_major_ticks()[0].tick1line for axis in (axes.xaxis, axes.yaxis))
+    assert x.get_markersize() == y.get_markersize()
+    assert x.get_markeredgewidth() == y.get_markeredgewidth()
 
 
 def words_of(figure: Figure) -> list[str]:
@@ -76,3 +95,10 @@ def test_many_short_phases_are_drawn_without_names() -> None:
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e5])
 def test_a_trace_of_any_duration_can_be_drawn(seconds: float, tmp_path: Path) -> None:
     save_profile(make_trace([Op(seconds=seconds)]), tmp_path / "x.png")
+
+
+def test_a_chart_of_many_bars_is_wider(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.png", tmp_path / "many.png"
+    save_bars(Bars("times", ["a", "b"], {"x": [1, 2]}), few)
+    save_bars(Bars("times", [str(index) for index in range(40)], {"x": [1] * 40, "y": [2] * 40}), many)
+    assert [imread(path).shape[1] for path in (few, many)] == [840, 1900]  # 4.2 inches, and 0.11 for each bar

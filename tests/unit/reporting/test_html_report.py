@@ -11,6 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from neaptide.core.control import actions as act
+from neaptide.core.control import events as ev
+from neaptide.core.control.controller import Decided
 from neaptide.core.control.log_format import Header, HeldMemory, Joined, encode_line
 from neaptide.core.units import GIB
 from neaptide.live.protocol.paths import RuntimePaths
@@ -27,7 +30,7 @@ from neaptide.reporting.logs.run_folder import (
     read_run,
     save_run,
 )
-from neaptide.reporting.pages.html_report import _overviews, report
+from neaptide.reporting.pages.html_report import _close_up, _overviews, report
 from neaptide.reporting.pages.plots import Tick
 from neaptide.reporting.terminal.run_summary import remarks, summary_line
 from neaptide.simulation.outcome import MemorySeries
@@ -204,9 +207,20 @@ def test_a_run_replaces_an_earlier_run_in_the_same_folder(tmp_path: Path) -> Non
         (folder / "a.log").write_text("old")
     with folder_for_run(folder, "two"):
         assert [path.name for path in folder.iterdir()] == [RUN]
-    with pytest.raises(ValueError, match="the run was not saved completely"):
+    with pytest.raises(ValueError, match="the run was not saved completely: it was cut off, or is not over yet"):
         read_run(folder)
     assert not (folder / EVENTS).exists()
+
+
+def test_a_run_without_its_log_says_what_is_missing(tmp_path: Path, run: LiveRun) -> None:
+    folder = tmp_path / "run"
+    (folder / EVENTS).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"was not saved completely: events\.jsonl has no whole line"):
+        read_run(folder)
+    (folder / EVENTS).unlink()
+    with pytest.raises(ValueError, match=r"was not saved completely: events\.jsonl is missing"):
+        read_run(folder)
+    assert run.entries
 
 
 def test_a_run_without_a_name_gets_the_first_free_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +271,17 @@ def test_the_memory_chart_begins_with_the_run(run: LiveRun) -> None:
     first_rise = re.match(r"M0\.0,[\d.]+H([\d.]+)V", area.path)
     assert first_rise is not None
     assert float(first_rise[1]) == pytest.approx(500, abs=2)  # of 1000
+
+
+def test_the_close_up_is_of_iterations_and_not_of_waiting(run: LiveRun) -> None:
+    ends_ns = [300 * MS, 500 * MS, 700 * MS]  # each iteration takes 100 ms, after 100 ms of waiting
+    steps = [(Decided(end - 100 * MS, act.Start("a")), ev.IterationEnded(end, "a", 100 * MS)) for end in ends_ns]
+    entries = (ev.JobArrived(0, "a"), Decided(100 * MS, act.Admit("a")), *(each for step in steps for each in step))
+    drawing = _close_up(replace(run, entries=entries, end_ns=900 * MS), ["a"])
+    assert drawing is not None
+    assert drawing.note == "under neaptide, from 0.2 s on"
+    assert [round(piece.width) for piece in drawing.lanes[0].pieces if piece.look == "iteration"] == [200, 200, 200]
+    assert _close_up(replace(run, entries=entries[:2], end_ns=900 * MS), ["a"]) is None
 
 
 def test_the_page_names_device_date_version_policy_and_budget(tmp_path: Path) -> None:

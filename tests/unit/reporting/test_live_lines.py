@@ -32,6 +32,16 @@ def test_a_need_or_a_time_alone_that_has_changed_much_gets_a_line(changed: dict[
     assert list(lines.lines(status(job_status("a")))) == []
 
 
+def test_a_job_that_is_evicted_while_it_is_measured_gets_one_line() -> None:
+    lines = LiveLines()
+    states = ["measuring", "evicted", "measuring", "evicted", "measuring"]
+    seen = [status(job_status("a", state, solo_seconds=0.0, needs_bytes=0)) for state in states]
+    assert [line.partition("a: ")[2] for each in seen for line in lines.lines(each)] == [
+        "is being measured",
+        "evicted for the first time",
+    ]
+
+
 def test_a_job_whose_need_changed_a_little_before_it_was_queued_is_shown_with_the_new_one() -> None:
     lines = LiveLines()
     list(lines.lines(status(job_status("a", needs_bytes=600 * MIB))))

@@ -11,7 +11,7 @@ from neaptide.reporting.figures.windows import Window, whole_iterations
 from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.logs.live_run import LiveRun, Measuring
 from neaptide.reporting.logs.metrics import measure
-from neaptide.reporting.pages.lanes import lanes
+from neaptide.reporting.pages.lanes import Label, lanes
 from neaptide.reporting.pages.plots import Scale, memory_plot
 from outcomes import ENTRIES, JOBS, MS, outcome
 
@@ -118,6 +118,40 @@ def test_a_lane_is_labelled_where_measuring_begins_and_ends_and_where_a_job_is_e
         (75, "evicted"),
     ]
     assert [(piece.x, piece.width) for piece in second.pieces if piece.look == "measuring"] == [(50, 200)]
+
+
+def labels_of(*evictions_ms: float) -> tuple[list[Label], list[Label]]:
+    """The labels of a job that is evicted at these times, on a wide page and on a narrow one."""
+    run = replace(
+        live(),
+        measuring={"b": Measuring(1 * MS, 4 * MS, 4, 1 * MS)},
+        entries=tuple(JobEvicted(round(at * MS), "b") for at in evictions_ms),
+    )
+    _, second = lanes(run, NAMES, WHOLE)
+    return list(second.labels), list(second.labels_if_narrow)
+
+
+def test_labels_that_would_overlap_are_one_label() -> None:
+    wide, narrow = labels_of(5, 6)
+    assert wide == [Label(5, "measuring"), Label(20, "arrives, evicted")]
+    assert narrow == [Label(5, "measuring, arrives, evicted")]
+
+
+def test_labels_that_would_pass_the_right_edge_end_there() -> None:
+    wide, narrow = labels_of(18, 19.5)
+    assert wide == [Label(5, "measuring"), Label(20, "arrives"), Label(90, "evicted")]
+    assert narrow == [Label(5, "measuring, arrives"), Label(90, "evicted", late=True)]
+    wide, _ = labels_of(19.5)
+    assert wide[-1] == Label(97.5, "evicted", late=True)
+
+
+def test_a_label_at_the_right_edge_makes_room_for_itself() -> None:
+    _, narrow = labels_of(16.4)  # 82%: the word begins at 83% at the latest
+    assert narrow[-1] == Label(82, "evicted")
+    run = replace(live(), measuring={"b": Measuring(16 * MS, 19 * MS, 4, 1 * MS)}, entries=())
+    _, second = lanes(run, NAMES, WHOLE)
+    assert second.labels == (Label(80, "measuring"), Label(95, "arrives", late=True))
+    assert second.labels_if_narrow == (Label(80, "measuring, arrives", late=True),)
 
 
 def test_without_neaptide_a_lane_shows_when_the_program_ran() -> None:

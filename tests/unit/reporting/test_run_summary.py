@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from neaptide import __version__
 from neaptide.core.control.events import BudgetChanged, IterationEnded, JobArrived, JobEnded
 from neaptide.core.control.log_format import Header, HeldMemory, Joined
 from neaptide.core.units import GIB, MIB
@@ -77,6 +78,29 @@ def test_rates_are_iterations_over_the_time_since_the_job_arrived() -> None:
     assert cells(run) == [["a"], ["well"], ["8.5 s"], ["30"], ["5"], ["50%"], ["3.0 s"], ["700 MiB"]]
     line = " ".join(printed([run]).split())
     assert "a well 30 10 5 50% 3.0 s 2.0 s 0 0 1.0 s, 4 it. 0.6 s 700 MiB" in line
+    # Of the 1 GiB that outlives iterations, the framework has 256 MiB.
+    assert "a 768 MiB 256 MiB 2.00 GiB 700 MiB" in line
+
+
+def test_a_run_without_neaptide_has_no_empty_columns() -> None:
+    assert cells(live_run(saved("one after the other", 9.0))) == [["a"], ["well"], ["8.5 s"]]
+
+
+def test_the_facts_in_a_terminal_say_what_they_are() -> None:
+    first = printed([live_run(saved("neaptide", 9.0))]).splitlines()[0]
+    assert first == f"neaptide {__version__}; policy neaptide; budget 4.00 GiB"
+
+
+def test_results_are_aligned_left_and_shown_whole() -> None:
+    runs = compared(
+        [saved("one after the other", 12.0, last="loss 0.5 " * 12), saved("neaptide", 8.0, last="loss 0.5")]
+    )
+    text = printed(runs, width=60)
+    table = text[text.index("Results") :].splitlines()[1:]
+    assert table[0].split() == ["job", "run", "its", "last", "line"]
+    assert [line.index(word) for line, word in zip(table[:2], ("run", "one"), strict=True)] == [5, 5]
+    assert text.count("loss") == text.count("0.5") == 13
+    assert max(map(len, table)) <= 60
 
 
 def test_the_summary_line_has_the_wall_time_the_work_and_the_budget_that_the_user_set() -> None:
@@ -115,8 +139,7 @@ def test_the_verdict_names_its_baseline() -> None:
         "at most 3.00 GiB of 4.00 GiB held; the results did not change."
     )
     assert verdict(compared([saved("neaptide", 8.0)])) == (
-        "1 job in 8.0 s under neaptide; their iterations take 3.0 s one after the other, by their times alone; "
-        "at most 3.00 GiB of 4.00 GiB held."
+        "1 job in 8.0 s under neaptide; alone its iterations would take 3.0 s; at most 3.00 GiB of 4.00 GiB held."
     )
 
 

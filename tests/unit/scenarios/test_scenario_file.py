@@ -55,6 +55,17 @@ def test_a_job_is_named_after_its_trace_unless_it_has_a_name(here: Path) -> None
     assert second.job.trace is first.job.trace  # read once
 
 
+def test_memory_of_the_framework_is_part_of_what_a_job_keeps(here: Path) -> None:
+    (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nframework = "1 KiB"\niterations = 1\n', here)
+    plain = training_trace()
+    job.job.trace.check()
+    assert (job.job.trace.framework_bytes, plain.framework_bytes) == (1024, 0)
+    assert job.job.trace.persistent_bytes == plain.persistent_bytes + 1024
+    assert job.job.trace.ephemeral_bytes == plain.ephemeral_bytes
+    with pytest.raises(ValueError, match=r"x\.toml, line 3"):
+        jobs_of('[[job]]\ntrace = "a.trace"\nframework = "much"\n', here)
+
+
 def test_a_duration_is_the_number_of_iterations_that_fit_alone(here: Path) -> None:
     (job,) = jobs_of('[[job]]\ntrace = "a.trace"\nduration = "1s"\n', here)  # an iteration takes 8.01 ms
     assert job.job.iterations == 125

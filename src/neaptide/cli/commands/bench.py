@@ -27,7 +27,7 @@ class NotABenchmarkError(ValueError):
 
 
 def bench(
-    name: Annotated[str | None, Parameter(help="A file of benchmarks/, without .py.")] = None,
+    name: Annotated[str | None, Parameter(help="A file of benchmarks/ in a clone, without .py.")] = None,
     /,
     *,
     json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,

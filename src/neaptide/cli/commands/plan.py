@@ -27,10 +27,10 @@ def plan(
     /,
     *,
     budget: Annotated[
-        str | None, Parameter(help="Bytes it may hold at most, such as 6GiB, or 50% of its peak.")
+        str | None, Parameter(help="What it may hold at most: bytes, such as 6GiB, or a part of its peak, such as 50%.")
     ] = None,
     planner: Annotated[
-        tuple[str, ...], Parameter(help="Only this planner, or that in a .py file; repeatable. All otherwise.")
+        tuple[str, ...], Parameter(help="Only this planner: a name, or a .py file. Repeatable. Default: all of them.")
     ] = (),
     batch: Annotated[int | None, Parameter(help="Samples per iteration; each model has its default.")] = None,
     device: Annotated[

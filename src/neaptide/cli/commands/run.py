@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neaptide.cli.device_flags import flags_of, kind_with_flags
+from neaptide.cli.device_flags import flags_of, kind_with_flags, no_flags_of
 from neaptide.devices import default_kind
 from neaptide.devices.interface import DeviceSettings
 
@@ -15,34 +15,52 @@ if TYPE_CHECKING:
     _Settings = DeviceSettings
 else:
     _Settings = flags_of(kind_with_flags().settings_type)
-_NO_SETTINGS: DeviceSettings = kind_with_flags().settings_type()
+_NO_SETTINGS = no_flags_of(_Settings)
 
 
 def run(
     target: Annotated[str | None, Parameter(help="A TOML file of jobs, or a program.")] = None,
     /,
     *arguments: Annotated[str, Parameter(help="Everything after a program is passed to it, options too.")],
-    budget: Annotated[str | None, Parameter(help="What all jobs together may hold, such as 6GiB.")] = None,
+    budget: Annotated[
+        str | None,
+        Parameter(help="What all jobs together may hold, such as 6GiB. Default: the file's, or half the memory."),
+    ] = None,
     policy: Annotated[
-        str | None, Parameter(help="The policy that decides which job runs when: a name, or a .py file.")
+        str | None,
+        Parameter(
+            help="The policy that decides which job runs when: a name, or a .py file. Default: the file's, or neaptide."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="Folder for the jobs' output, the log and the report.")
+        Path | None,
+        Parameter(
+            name=["--output", "-o"],
+            help="Folder for the jobs' output, the log and the report. Default: a new one in neaptide-runs.",
+        ),
     ] = None,
-    private: Annotated[bool, Parameter(help="Leave a running daemon alone and use one of this run's own.")] = False,
+    private: Annotated[bool, Parameter(help="Start a daemon for this run alone, even if another one runs.")] = False,
     without_neaptide: Annotated[
         Literal["one-after-the-other", "at-once"] | None,
-        Parameter(help="For comparison: run a file's jobs without a daemon, each alone or all at once."),
+        Parameter(help="For comparison: run a file's jobs without sharing, each alone or all at once."),
     ] = None,
-    name: Annotated[str | None, Parameter(help="A command's name in tables. Default: its script's.")] = None,
+    name: Annotated[str | None, Parameter(help="A command's name in tables. Default: the name of its script.")] = None,
     kind: Annotated[
         Literal["training", "inference"] | None, Parameter(help="What a command does. Default: training.")
     ] = None,
     priority: Annotated[
         int | None, Parameter(help="A command's priority; one more doubles its share. Default: 0.")
     ] = None,
-    slo: Annotated[str | None, Parameter(help="The time for one batch of an inference command, such as 50ms.")] = None,
-    iterations: Annotated[int | None, Parameter(help="How many iterations a command does, if it is known.")] = None,
+    slo: Annotated[str | None, Parameter(help="The deadline for one batch of an inference command, as 50ms.")] = None,
+    slo_quantile: Annotated[
+        float | None, Parameter(help="The share of requests that keep --slo. Default: 0.99.")
+    ] = None,
+    latency_critical: Annotated[
+        bool | None, Parameter(negative="", help="Serve an inference command's requests as if it were alone.")
+    ] = None,
+    iterations: Annotated[
+        int | None, Parameter(help="How many iterations a command will do, if that is known.")
+    ] = None,
     memory: Annotated[
         str | None, Parameter(help="What a command will hold at most, such as 2GiB, if no earlier run was measured.")
     ] = None,
@@ -59,7 +77,8 @@ def run(
     if target.endswith(".toml"):
         from neaptide.cli.running.run_file import run_file
 
-        of_a_command = {"name": name, "kind": kind, "priority": priority, "slo": slo}
+        of_a_command: dict[str, object] = {"name": name, "kind": kind, "priority": priority, "slo": slo}
+        of_a_command |= {"slo-quantile": slo_quantile, "latency-critical": latency_critical}
         of_a_command |= {"iterations": iterations, "memory": memory}
         if given := [f"--{key}" for key, value in of_a_command.items() if value is not None]:
             raise ValueError(f"{' and '.join(given)} can only be given for a command; write it into {target}")
@@ -69,6 +88,7 @@ def run(
 
     from neaptide.cli.running.jobs_file import command_of, memory_of, name_of
     from neaptide.cli.running.run_command import run_command
+    from neaptide.core.rules.reserve import DEFAULT_QUANTILE
     from neaptide.live.runs.launching import JobCommand
 
     if without_neaptide is not None:
@@ -85,6 +105,8 @@ def run(
         kind=kind or "training",
         priority=priority or 0,
         deadline_seconds=None if slo is None else deadline_of(slo),
+        deadline_quantile=DEFAULT_QUANTILE if slo_quantile is None else slo_quantile,
+        latency_critical=latency_critical or False,
         iterations=iterations,
         memory_bytes=None if memory is None else memory_of(memory),
     )

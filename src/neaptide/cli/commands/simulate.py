@@ -29,7 +29,7 @@ def simulate(
         tuple[str, ...], Parameter(help="Run this policy instead of the scenario's; a name or a .py file. Repeatable.")
     ] = (),
     figure: Annotated[Path | None, Parameter(help="Draw what the jobs held into this PNG, SVG or PDF file.")] = None,
-    events: Annotated[Path | None, Parameter(help="Write the event log into this file, JSON by lines.")] = None,
+    events: Annotated[Path | None, Parameter(help="Write the event log into this file, as lines of JSON.")] = None,
     perfetto: Annotated[Path | None, Parameter(help="Write a trace for ui.perfetto.dev into this file.")] = None,
     json: Annotated[bool, Parameter(help="Also print one JSON object, on the last line.")] = False,
 ) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from neaptide.cli.device_flags import flags_of, kind_with_flags
+from neaptide.cli.device_flags import flags_of, kind_with_flags, no_flags_of
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.interface import DeviceSettings
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     _Settings = DeviceSettings
 else:
     _Settings = flags_of(kind_with_flags().board_settings_type)
-_NO_SETTINGS: DeviceSettings = kind_with_flags().board_settings_type()
+_NO_SETTINGS = no_flags_of(_Settings)
 
 
 def up(
@@ -23,15 +23,17 @@ def up(
         str | None, Parameter(help="What all jobs together may hold, such as 6GiB. Default: half the memory.")
     ] = None,
     policy: Annotated[
-        str, Parameter(help="The policy that decides which job runs when: a name, or a .py file.")
+        str,
+        Parameter(help="The policy that decides which job runs when: a name, or a .py file. Default: neaptide."),
     ] = "neaptide",
     device: _Settings = _NO_SETTINGS,
-    foreground: Annotated[bool, Parameter(help="Stay here and write to the terminal, as systemd wants it.")] = False,
+    foreground: Annotated[bool, Parameter(help="Stay in the foreground, as systemd wants it.")] = False,
     line: Annotated[int | None, Parameter(show=False)] = None,
     until_unused: Annotated[bool, Parameter(show=False)] = False,
     temporary: Annotated[bool, Parameter(show=False)] = False,
 ) -> int:
     """Start the daemon. `line`, `until_unused` and `temporary` are for `live.runs.starting`."""
+    from neaptide.core.text import complain
     from neaptide.core.units import format_bytes, parse_bytes
     from neaptide.live.protocol.paths import runtime_paths
     from neaptide.live.runs.starting import start_daemon
@@ -42,6 +44,8 @@ def up(
     if budget_bytes < kind.chunk_bytes(index):
         least = format_bytes(kind.chunk_bytes(index))
         raise ValueError(f"a budget of {format_bytes(budget_bytes)} is too small; at least {least} is needed")
+    for line_lost in device.lost():
+        complain(line_lost)
     chosen = find_policy(policy)
     paths = runtime_paths()
     if foreground:

@@ -16,8 +16,10 @@ _FILE = Path("neaptide-verify.json")
 
 def verify(
     *,
-    quick: Annotated[bool, Parameter(help="Look at each run for 3 seconds instead of 20.")] = False,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="File for the report as JSON.")] = _FILE,
+    quick: Annotated[bool, Parameter(help="Watch each run for 3 seconds instead of 20.")] = False,
+    output: Annotated[
+        Path, Parameter(name=["--output", "-o"], help=f"Write the report as JSON to this file. Default: {_FILE}.")
+    ] = _FILE,
 ) -> int:
     """Run jobs on the device and judge each promise; exit code 1 when one is not kept."""
     import msgspec

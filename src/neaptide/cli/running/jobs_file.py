@@ -19,9 +19,12 @@ from neaptide.core.control.job_limits import (
     check_iterations,
     check_memory,
     check_priority,
+    check_quantile,
+    check_serving,
     checked_name,
     usable_name,
 )
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.units import parse_bytes, parse_seconds
 from neaptide.devices import default_kind
 from neaptide.devices.interface import DeviceSettings
@@ -42,6 +45,8 @@ class JobTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     cwd: str | None = None
     priority: int = 0
     slo: Time | None = None
+    slo_quantile: float = DEFAULT_QUANTILE
+    latency_critical: bool = False
     iterations: int | None = None
     memory: str | int | None = None
 
@@ -145,6 +150,10 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
     with where.blamed("slo"):
         deadline_seconds = None if given.slo is None else deadline_of(given.slo)
         check_deadline(deadline_seconds)
+    with where.blamed("slo_quantile", "latency_critical"):
+        check_quantile(given.slo_quantile)
+        asked = given.slo_quantile != DEFAULT_QUANTILE
+        check_serving(given.kind == "inference", given.slo is not None, asked, given.latency_critical)
     with where.blamed("iterations"):
         check_iterations(given.iterations)
     with where.blamed("memory"):
@@ -159,6 +168,8 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
         environment={key: _word(value) for key, value in given.env.items()},
         priority=given.priority,
         deadline_seconds=deadline_seconds,
+        deadline_quantile=given.slo_quantile,
+        latency_critical=given.latency_critical,
         iterations=given.iterations,
         memory_bytes=memory_bytes,
     )

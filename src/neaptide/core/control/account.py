@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
 from neaptide.core.control.view import JobView
+from neaptide.core.rules.reserve import FIRST_RESERVE, next_reserve
 from neaptide.core.rules.turns import turn_ns
+from neaptide.core.rules.work import REMEMBERED, expected_ns
 from neaptide.core.traces.profile import Profile
 
+_MOST_ANSWERING = 64  # requests of which it is remembered that their answers are to come
 _NEWEST = 0.5  # weight of the newest iteration in the average slowdown beside another job
 _MOST_SLOWER = 1.5  # a single iteration's slowdown counts as at most this many times the average so far
 
@@ -52,6 +56,11 @@ class Account:
     expected: list[int] = field(default_factory=list)  # of those for which the program has not called its model, sorted
     joining: tuple[int, ...] = ()  # of those that the next iteration serves beside its own
     serving: tuple[int, ...] = ()
+    answering: tuple[int, ...] = ()  # of those that the last iterations served, and the program has not answered
+    answered_early: tuple[int, ...] = ()  # of those that it serves: the answer was heard of before the iteration's end
+    tracked: bool = False  # its program says when it has answered a request
+    reserve: float = FIRST_RESERVE
+    sizes: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))  # of its last iterations
     shown: JobView | None = None  # the last view, unless something has changed since
 
     @property
@@ -80,6 +89,26 @@ class Account:
     def wants_device(self) -> bool:
         busy = self.state is JobState.RUNNING
         return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """The SLO. A latency-critical job that gave none has the time in which it could serve two requests alone."""
+        if self.job.deadline_seconds is None:
+            return 2 * self.profile.solo_ns if self.job.latency_critical else None
+        return round(self.job.deadline_seconds * 1e9)
+
+    def answered(self, took_ns: int) -> None:
+        """A request was answered: the reserve follows the measured tail."""
+        if self.job.deadline_seconds is not None:
+            deadline_ns = round(self.job.deadline_seconds * 1e9)
+            self.reserve = next_reserve(self.reserve, took_ns, deadline_ns, self.job.deadline_quantile)
+
+    def served(self) -> None:
+        """An iteration has ended: its requests are answered, or the program is about to say so of each."""
+        if self.tracked:
+            late = [each for each in self.serving if each not in self.answered_early]
+            self.answering = (*self.answering, *late)[-_MOST_ANSWERING:]
+        self.serving = self.answered_early = ()
 
     def move(self, state: JobState, now_ns: int) -> None:
         assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
@@ -141,6 +170,10 @@ class Account:
             requests=tuple(self.requests),
             expected=tuple(self.expected),
             serving=self.serving,
-            deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
+            answering=self.answering,
+            deadline_ns=self.deadline_ns,
+            latency_critical=job.latency_critical,
+            reserve=self.reserve,
+            demand_ns=expected_ns(self.profile.solo_ns, self.sizes),
         )
         return self.shown

@@ -15,7 +15,8 @@ class Action(msgspec.Struct, frozen=True, tag_field="action"):
 class Admit(Action, frozen=True, tag="admit"):
     """Give a queued job the lease on its persistent bytes, in a lane if the policy uses lanes.
 
-    A job never holds more than its ceiling, and fails when it needs more.
+    A job holds no more than its ceiling. When it needs more, it fails in simulation; a real job waits until it needs
+    less, and gets more if it stands still.
     """
 
     job: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
 
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.traces.trace import Trace
 
 
@@ -105,6 +106,8 @@ class Job:
     iterations: int | None = None  # None: until it is stopped
     priority: int = 0  # one more doubles its share (core.rules.shares)
     deadline_seconds: float | None = None  # an inference job's SLO for one batch
+    deadline_quantile: float = DEFAULT_QUANTILE  # of its deadlines are to be kept
+    latency_critical: bool = False  # an inference job whose requests are to be served as if it were alone
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -113,3 +116,5 @@ class Job:
             raise ValueError(f"job {self.name}: iterations must be at least 1, not {self.iterations}")
         if self.deadline_seconds is not None and not self.deadline_seconds > 0:
             raise ValueError(f"job {self.name}: the deadline must be positive, not {self.deadline_seconds}")
+        if not 0 < self.deadline_quantile < 1:
+            raise ValueError(f"job {self.name}: the quantile must be between 0 and 1, not {self.deadline_quantile}")

@@ -8,13 +8,14 @@ MOST_ITERATIONS = 2**32 - 1
 LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
 MOST_DEADLINE_SECONDS = 10**6
 MOST_MEMORY_BYTES = 2**50
+LEAST_QUANTILE, MOST_QUANTILE = 0.5, 0.9999
 
 
 def checked_name(name: str) -> str:
     """The name, if tables, logs and file names can show it; else ValueError."""
     if not name.isprintable() or not name.strip() or "/" in name or name.startswith((".", "-", " ")):
         raise ValueError(
-            f"{name!r} is no name for a job: one line without a slash, that begins with no dot, dash or space"
+            f"{name!r} is no name for a job: printable letters without a slash, and no dot, dash or space first"
         )
     if len(name) > NAME_LETTERS:
         raise ValueError(f"the name {name!r} has {len(name)} letters; at most {NAME_LETTERS} are shown")
@@ -54,6 +55,22 @@ def check_deadline(seconds: float | None) -> None:
         raise ValueError(
             f"the time for a batch must be positive and at most {MOST_DEADLINE_SECONDS} s, not {seconds:g} s"
         )
+
+
+def check_quantile(quantile: float) -> None:
+    """ValueError when a job cannot ask for so many of its deadlines to be kept."""
+    if not LEAST_QUANTILE <= quantile <= MOST_QUANTILE:
+        raise ValueError(
+            f"the share of deadlines to keep must be between {LEAST_QUANTILE} and {MOST_QUANTILE}, not {quantile:g}"
+        )
+
+
+def check_serving(inference: bool, deadline: bool, quantile: bool, latency_critical: bool) -> None:
+    """ValueError when what was given of a job's requests does not go together."""
+    if latency_critical and not inference:
+        raise ValueError("a training job cannot be latency-critical; its kind must be inference")
+    if quantile and not deadline:
+        raise ValueError("a share of deadlines to keep needs a deadline: give an slo, such as 300ms")
 
 
 def check_memory(memory_bytes: int | None) -> None:

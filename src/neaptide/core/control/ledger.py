@@ -134,6 +134,7 @@ class Ledger:
                 self._shares.join(account)
             case ev.RequestArrived():
                 arrived_ns = event.at_ns if event.arrived_ns is None else event.arrived_ns
+                account.tracked = event.tracked
                 for _ in range(event.count):
                     self._await_iteration(account, arrived_ns, event.expected)
             case ev.RequestCalled():
@@ -148,6 +149,9 @@ class Ledger:
                 # It waits no longer, whether the program called its model for it or not.
                 _discard(account.expected, event.arrived_ns)
                 _discard(account.requests, event.arrived_ns)
+                account.answering = tuple(each for each in account.answering if each != event.arrived_ns)
+                account.answered_early += (event.arrived_ns,) if event.arrived_ns in account.serving else ()
+                account.answered(max(event.at_ns - event.arrived_ns, 0))
             case ev.IterationEnded():
                 self._end_iteration(account, event)
             case ev.JobStalled():
@@ -216,7 +220,11 @@ class Ledger:
         account.stalled = False
         done_ns = work_ns(account.profile.solo_ns, event.iterations, event.work)
         account.iterations_done += event.iterations
-        account.serving = ()
+        for arrived_ns in account.serving if not account.tracked else ():
+            account.answered(event.at_ns - arrived_ns)
+        account.served()
+        if account.job.kind is JobKind.INFERENCE:
+            account.sizes.append((event.iterations if event.work is None else event.work) / event.iterations)
         account.recent_ns = event.took_ns // event.iterations
         account.service_ns += done_ns
         self._shares.serve(account, done_ns)

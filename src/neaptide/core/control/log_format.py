@@ -18,6 +18,7 @@ from neaptide.core.control.controller import Decided, Entry, Handled, Refused
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.events import Bytes, Nanoseconds
 from neaptide.core.control.job import Job, JobKind
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase
 
@@ -40,8 +41,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     solo_ns: Nanoseconds  # one iteration without a plan, alone on the device
     batch: Annotated[int, msgspec.Meta(ge=1, le=2**60)]
     persistent_bytes: Bytes
+    framework_bytes: Bytes = 0  # of the persistent ones, those in no tensor of the program
     peak_bytes: Bytes
     deadline_ns: Nanoseconds | None = None
+    deadline_quantile: Annotated[float, msgspec.Meta(gt=0, lt=1)] = DEFAULT_QUANTILE
+    latency_critical: bool = False
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="run"):
@@ -101,8 +105,11 @@ def facts_of_job(job: Job, profile: Profile) -> JobFacts:
         solo_ns=profile.solo_ns,
         batch=profile.batch,
         persistent_bytes=profile.persistent_bytes,
+        framework_bytes=profile.framework_bytes,
         peak_bytes=profile.peak_bytes,
         deadline_ns=None if job.deadline_seconds is None else round(job.deadline_seconds * 1e9),
+        deadline_quantile=job.deadline_quantile,
+        latency_critical=job.latency_critical,
     )
 
 

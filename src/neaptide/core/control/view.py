@@ -9,6 +9,7 @@ import msgspec
 from neaptide.core.control.events import Event
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.rules import turns
+from neaptide.core.rules.reserve import FIRST_RESERVE
 from neaptide.core.traces.profile import Profile
 
 _ADMITTED = (JobState.READY, JobState.RUNNING)
@@ -54,7 +55,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     # Of those that have reached the program before it has called its model for them, oldest first: work is coming.
     expected: tuple[int, ...] = ()
     serving: tuple[int, ...] = ()  # arrival times of the samples that the running iteration serves
+    # Of those whose iteration has ended, and that the program has not answered, or calls its model for again.
+    answering: tuple[int, ...] = ()
     deadline_ns: int | None  # an inference job's SLO from arrival to answer
+    latency_critical: bool = False  # its requests are to be served as if it were alone
+    reserve: float = FIRST_RESERVE  # the share of its deadline to hold in reserve (core.rules.reserve)
+    demand_ns: int = 0  # device time that its next request may take alone, from its history; 0: as measured
 
     @property
     def profile(self) -> Profile:
@@ -86,6 +92,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     def turn_ns(self) -> float:
         """How long its turn is where it takes turns with jobs beside which it does not fit."""
         return turns.turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
+
+    @property
+    def idle_ns(self) -> float:
+        """How long it stays on the device without a request before it makes way for such a job."""
+        return turns.idle_ns(self.profile.persistent_bytes, self.moved_ns)
 
     @property
     def remaining_ns(self) -> int | None:

@@ -38,6 +38,7 @@ class Leases:
 
     at_rest_bytes: int  # between iterations
     levels: Integers  # while each op runs, with as many kernels launched ahead as usual
+    framework_bytes: int = 0  # of those at rest, in no tensor: the framework's own, and what chunks have beyond tensors
 
     @classmethod
     def of(cls, trace: Trace, overhead: LeaseOverhead | None = None) -> Leases:
@@ -49,7 +50,8 @@ class Leases:
         levels = needed + most_bytes
         levels[: int(np.argmax(needed)) + 1] += peak_bytes - most_bytes
         levels = np.minimum(levels, needed.max(initial=0) + peak_bytes)  # more was never leased
-        return cls(trace.persistent_bytes + min(overhead.at_rest_bytes, most_bytes), levels)
+        spare_bytes = min(overhead.at_rest_bytes, most_bytes)
+        return cls(trace.persistent_bytes + spare_bytes, levels, trace.framework_bytes + spare_bytes)
 
     @property
     def peak_bytes(self) -> int:

@@ -30,6 +30,7 @@ class Profile:
     kernels: int = 1
     needs: MemoryCurve | None = None  # op by op, as if nothing were launched ahead
     longest_ns: int = 0  # device time of its longest op
+    framework_bytes: int = 0  # of the persistent ones, those in no tensor of the program (Salus's third kind of memory)
 
     @classmethod
     def of(cls, trace: Trace, leases: Leases | None = None) -> Profile:
@@ -52,6 +53,7 @@ class Profile:
             kernels=len(trace.ops),
             needs=MemoryCurve(edges_ns, np.maximum(trace.held_bytes + overhead - rest_bytes, 0)),
             longest_ns=round(1e9 * float(trace.ops.seconds.max(initial=0.0))),
+            framework_bytes=leases.framework_bytes,
         )
 
     def grown_to(self, peak_bytes: int, at_rest_bytes: int = 0) -> Profile:
@@ -95,6 +97,11 @@ class Profile:
                 break
             kernels *= 2
         return kernels
+
+    @property
+    def model_bytes(self) -> int:
+        """Of the persistent bytes, those of the program's tensors. If more is kept than was measured, it is theirs."""
+        return self.persistent_bytes - self.framework_bytes
 
     @cached_property
     def ephemeral_bytes(self) -> int:

@@ -36,6 +36,7 @@ class Kind(IntEnum):
     INPUT = 4
     ACTIVATION = 5  # made by the forward pass and alive when the backward pass begins
     TEMPORARY = 6
+    FRAMEWORK = 7  # no tensor of the program: a GPU's context, buffers of libraries (Salus: framework-internal)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +142,10 @@ class Trace:
             "an op on a tensor that is not alive": (
                 (at < self.tensors.born[used]) | (at > self.tensors.died[used])
             ).any(),
+            "memory of the framework that does not outlive the iteration": (
+                (self.tensors.kind == Kind.FRAMEWORK) & ((self.tensors.born >= 0) | (self.tensors.died < n))
+            ).any(),
+            "an op on memory of the framework": (self.tensors.kind[used] == Kind.FRAMEWORK).any(),
         }
         for what, wrong in checks.items():
             if wrong:
@@ -218,6 +223,11 @@ class Trace:
     def persistent_bytes(self) -> int:
         """Bytes that outlive the iteration."""
         return int(self.tensors.bytes[self.tensors.died == len(self.ops)].sum())
+
+    @property
+    def framework_bytes(self) -> int:
+        """Of the persistent bytes, those that are in no tensor of the program."""
+        return int(self.tensors.bytes[self.tensors.kind == Kind.FRAMEWORK].sum())
 
     @property
     def ephemeral_bytes(self) -> int:

@@ -210,9 +210,12 @@ class Board:
         millionths = fig.WHOLE_SHARE if share is None else round(share * fig.WHOLE_SHARE)
         self._check(self._library.neaptide_board_set_share(self.handle, slot, millionths))
 
-    def lift_controls(self, slot: int) -> None:
-        """Open permit and gate, and lift cap, ceiling, class, share and lane: nobody controls the slot any more."""
-        self._check(self._library.neaptide_board_lift_controls(self.handle, slot))
+    def lift_controls(self, slot: int, *, restore: bool = False) -> None:
+        """Open permit and gate, and lift cap, ceiling, class, share and lane: nobody controls the slot any more.
+
+        With `restore` the process is also asked to bring its memory back.
+        """
+        self._check(self._library.neaptide_board_lift_controls(self.handle, slot, restore))
 
     def set_inflight_cap(self, slot: int, kernels: int | None) -> None:
         cap = fig.UNBOUNDED if kernels is None else kernels

@@ -93,6 +93,14 @@ class SlotFigures:
     ceiling_bytes: int
     lane: int | None
 
+    @property
+    def framework_bytes(self) -> int:
+        """Leased bytes in no tensor of the program: a context, buffers of libraries, what chunks have beyond tensors.
+
+        Inside an iteration, gaps that its tensors leave count, too.
+        """
+        return max(self.held_bytes - self.needed_bytes, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class BoardFigures:

@@ -54,7 +54,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_set_gate": (_INT, (_HANDLE, _U32, _U64, _U32)),
     "board_set_deadline_class": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_share": (_INT, (_HANDLE, _U32, _U32)),
-    "board_lift_controls": (_INT, (_HANDLE, _U32)),
+    "board_lift_controls": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_inflight_cap": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_ceiling": (_INT, (_HANDLE, _U32, _U64)),
     "board_set_lane": (_INT, (_HANDLE, _U32, _U32)),

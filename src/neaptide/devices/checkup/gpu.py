@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from pathlib import Path
 
 from neaptide.core.units import format_bytes
 from neaptide.devices.checkup.finding import Finding, Grade
 from neaptide.devices.checkup.machine import torch_build
-from neaptide.devices.cuda import driver, nvml
+from neaptide.devices.cuda import driver, mps, nvml
 from neaptide.devices.cuda.headers import HEADER, find_headers
 
 _OLDEST_CUDA = (12, 0)
@@ -56,11 +56,12 @@ def _cuda_build() -> list[Finding]:
 
 
 def _mps() -> Finding:
-    program = shutil.which("nvidia-cuda-mps-control")
+    program = mps.find_control()
     if program is None:
-        text = "nvidia-cuda-mps-control was not found: kernels of two jobs take time slices instead of running together"
-        return Finding("MPS", Grade.WARNING, text)
-    return Finding("MPS", Grade.OK, program)
+        return Finding("MPS", Grade.WARNING, f"{mps.CONTROL} was not found: {mps.LOST}")
+    if pipe := os.environ.get("CUDA_MPS_PIPE_DIRECTORY"):
+        return Finding("MPS", Grade.OK, f"{program}; CUDA_MPS_PIPE_DIRECTORY names one that runs in {pipe}")
+    return Finding("MPS", Grade.OK, f"{program}; neaptide up --mps starts it")
 
 
 def _gpu(index: int, gpu: nvml.Gpu) -> Finding:

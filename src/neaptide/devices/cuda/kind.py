@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from neaptide.core.text import complain
 from neaptide.core.units import format_bytes, parse_seconds
 from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import LARGEST_CHUNK_BYTES, SMALL_CHUNK_BYTES
-from neaptide.devices.cuda import nvml
+from neaptide.devices.cuda import mps, nvml
 from neaptide.devices.cuda.page_table import PageTable
 from neaptide.devices.interface import BoardFullError, DeviceAgent, DeviceSettings, setting
 
@@ -48,6 +49,13 @@ class CudaBoardSettings(DeviceSettings):
     isolate: bool | None = setting(
         "Unmap memory that a job gives back at once, and clear memory that a job takes. Default: no."
     )
+    mps: bool | None = setting("Start NVIDIA's multi-process service, so that kernels run together. Default: no.")
+
+    def lost(self) -> list[str]:
+        """MPS, where its program is not there."""
+        if not self.mps or mps.find_control() is not None:
+            return []
+        return [f"--mps has no effect, because {mps.CONTROL} was not found: {mps.LOST}"]
 
 
 class CudaKind:
@@ -95,12 +103,17 @@ class CudaKind:
         left_bytes = gpu.total_bytes - _reserve_bytes(gpu) - foreign_bytes
         return max(left_bytes, 0) // board.chunk_bytes * board.chunk_bytes
 
-    def environment(self, settings: CudaSettings, board: Path) -> dict[str, str]:
+    def environment(self, settings: CudaSettings, board: Path, *, best_effort: bool = True) -> dict[str, str]:
         """A job sees its GPU alone, so that it is `cuda:0` whatever the program asks for."""
         bus_id = _setting_of(board)
         wait = {} if settings.wait is None else {"NEAPTIDE_CUDA_WAIT": str(_seconds(settings.wait))}
         uuid = next((gpu.uuid for gpu in nvml.all_gpus() if gpu.bus_id == bus_id), None)
-        return {"NEAPTIDE_CUDA_BOARD": str(board), **({"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}), **wait}
+        visible = {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
+        return {"NEAPTIDE_CUDA_BOARD": str(board), **visible, **wait, **mps.environment(board, best_effort)}
+
+    def services(self, board: Path, settings: CudaBoardSettings) -> AbstractContextManager[None]:
+        """MPS, if it is wanted."""
+        return mps.beside(board) if settings.mps else nullcontext()
 
     def create_board(self, path: Path, budget_bytes: int, settings: CudaBoardSettings) -> Board:
         """A board that knows its GPU by the PCI address."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from neaptide.devices import Board, IterationFacts, KernelRecord, MemoryFigures
-from neaptide.devices.board import Request
 from neaptide.devices.board.port import Allocation, Entry, Port, Service
 
 from .kind import KIND
@@ -163,9 +162,7 @@ class FakeAgent:
 
     def run_without_daemon(self) -> None:
         with self._lock:
-            self._board.lift_controls(self.slot)
-            if self._port.figures().evicted:
-                self._board.set_request(self.slot, Request.RESTORE)
+            self._board.lift_controls(self.slot, restore=bool(self._port.figures().evicted))
 
     def daemon_is_silent(self, since_ns: int) -> bool:
         return self._board.controller_silent(since_ns)

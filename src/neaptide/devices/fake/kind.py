@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,19 @@ class FakeKind:
         """Nobody else uses it."""
         return None
 
-    def environment(self, settings: FakeSettings, board: Path) -> dict[str, str]:  # noqa: ARG002
+    def environment(
+        self,
+        settings: FakeSettings,  # noqa: ARG002
+        board: Path,  # noqa: ARG002
+        *,
+        best_effort: bool = True,  # noqa: ARG002
+    ) -> dict[str, str]:
         """Nothing: `attach` is told the board."""
         return {}
+
+    def services(self, board: Path, settings: FakeBoardSettings) -> AbstractContextManager[None]:  # noqa: ARG002
+        """None are needed."""
+        return nullcontext()
 
     def create_board(self, path: Path, budget_bytes: int, settings: FakeBoardSettings) -> Board:
         """A board with two SMs, unless the settings say otherwise."""

@@ -178,9 +178,14 @@ void Board::reset_high_water() { layout().high_water.store(used_bytes()); }
 
 template <typename Word, typename Value>
 void Board::control(std::uint32_t slot, Word word, Value value) {
-  BoardLayout& board = layout();
-  if (slot >= kSlots || board.slots[slot].use.load() != SlotUse::taken)
+  if (slot >= kSlots || layout().slots[slot].use.load() != SlotUse::taken)
     throw BoardError("board " + path_ + ": no process in slot " + std::to_string(slot));
+  write_control(slot, word, value);
+}
+
+template <typename Word, typename Value>
+void Board::write_control(std::uint32_t slot, Word word, Value value) {
+  BoardLayout& board = layout();
   if ((board.slots[slot].*word).exchange(value) == value) return;
   futex_wake(board.slots[slot].control_epoch, Reach::all_processes);
   futex_wake(board.slots[slot].memory_epoch, Reach::all_processes);
@@ -226,14 +231,18 @@ void Board::require_lane(std::uint32_t lane) const {
   if (lane >= kBoardLanes) throw BoardError("board " + path_ + ": there is no lane " + std::to_string(lane));
 }
 
-void Board::lift_controls(std::uint32_t slot) {
-  set_permit(slot, kPermitAll);
-  set_heavy_open(slot, true);
-  set_inflight_cap(slot, kUnbounded);
-  set_ceiling(slot, kNoCeiling);
-  set_deadline_class(slot, false);
-  set_share(slot, kWholeShare);
-  set_lane(slot, kNoLane);
+void Board::lift_controls(std::uint32_t slot, bool restore) {
+  if (slot >= kSlots) throw BoardError("board " + path_ + ": there is no slot " + std::to_string(slot));
+  write_control(slot, &SlotLayout::permit, kPermitAll);
+  write_control(slot, &SlotLayout::gate_holds_light, 0U);
+  write_control(slot, &SlotLayout::gate_until_ns, kAlways);
+  write_control(slot, &SlotLayout::inflight_cap, kUnbounded);
+  write_control(slot, &SlotLayout::ceiling, kNoCeiling);
+  write_control(slot, &SlotLayout::deadline_class, 0U);
+  write_control(slot, &SlotLayout::share, kWholeShare);
+  write_control(slot, &SlotLayout::lane, 0U);
+  if (restore) write_control(slot, &SlotLayout::request, Request::restore);
+  wake_memory_waiters(layout());
 }
 
 void Board::forget_expected_leases(std::uint32_t slot) {

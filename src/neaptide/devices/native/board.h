@@ -213,8 +213,10 @@ class Board {
   void set_lane_bytes(std::uint32_t lane, std::uint64_t bytes);
   /// The size of a lane. Changes nothing.
   std::uint64_t lane_bytes(std::uint32_t lane) const;
-  /// Opens permit and gate, and lifts cap, ceiling, class, share and lane: nobody controls the slot any more.
-  void lift_controls(std::uint32_t slot);
+  /// Opens permit and gate, and lifts cap, ceiling, class, share and lane: nobody controls the slot any more. With
+  /// `restore` the process is also asked to bring its memory back. A process lifts its own controls even if damage says
+  /// that its slot is free; in a slot that is free the words mean nothing.
+  void lift_controls(std::uint32_t slot, bool restore = false);
   /// Keeps no more bytes for the slot's iteration, whatever leases it expects: its process makes no progress.
   void forget_expected_leases(std::uint32_t slot);
 
@@ -238,6 +240,8 @@ class Board {
   void require_lane(std::uint32_t lane) const;
   template <typename Word, typename Value>
   void control(std::uint32_t slot, Word word, Value value);
+  template <typename Word, typename Value>
+  void write_control(std::uint32_t slot, Word word, Value value);
 
   std::string path_;
   std::unique_ptr<BoardFile> file_;

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,10 +96,20 @@ class SoftKind:
         """Nobody else uses it."""
         return None
 
-    def environment(self, settings: SoftSettings, board: Path) -> dict[str, str]:
+    def environment(
+        self,
+        settings: SoftSettings,
+        board: Path,
+        *,
+        best_effort: bool = True,  # noqa: ARG002 - the board has a job's class
+    ) -> dict[str, str]:
         """A GPU is hidden from the job, so that its torch finds this device alone."""
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if torch_finds_gpu() else {}
         return {"NEAPTIDE_SOFT_BOARD": str(board), "NEAPTIDE_SOFT_NEW_BOARD": "0", **hidden, **settings.environment()}
+
+    def services(self, board: Path, settings: SoftBoardSettings) -> AbstractContextManager[None]:  # noqa: ARG002
+        """None are needed."""
+        return nullcontext()
 
     def create_board(self, path: Path, budget_bytes: int, settings: SoftBoardSettings) -> Board:
         """With as many SMs as there are cores, unless the settings say otherwise."""

@@ -101,7 +101,6 @@ class AttachedJob:
     job: Job | None = None  # from when it was measured
     profile: Profile | None = None
     course: Course | None = None
-    outside_bytes: int = 0  # that it had on the device besides its tensors, when it was measured
 
     # Iterations, as the board counts them.
     started: int = 0  # by the policy

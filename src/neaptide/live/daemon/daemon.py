@@ -16,7 +16,7 @@ from neaptide.core.rules.patience import TICK_SECONDS
 from neaptide.core.traces.trace_format import Decoded, TraceFormatError
 from neaptide.core.units import format_bytes
 from neaptide.devices import default_kind
-from neaptide.devices.board import Board, BoardError, Request
+from neaptide.devices.board import Board, BoardError
 from neaptide.devices.board.board import process_state as board_process_state
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob, Caller
@@ -317,6 +317,8 @@ class Daemon:
         jobs = self._engine.jobs.values()
         if len(jobs) > 1 or self._deadlock.has_evicted or any(not job.arrived or job.unresponsive for job in jobs):
             return True
+        if any(job.ceiling_bytes is not None for job in jobs):  # also a job that is alone may wait for itself
+            return True
         return self._deadlock.over_budget
 
     def _tick(self) -> None:
@@ -324,6 +326,7 @@ class Daemon:
         self._unresponsive.look(sights)
         self._deadlock.look(sights)
         self._newcomers.look(sights)
+        self._requests.assume()
         self._tell_budget()
         self._settle()
 
@@ -387,9 +390,6 @@ class Daemon:
         self._timers.cancel_all()
         self._engine.close_lanes()
         for job in self._engine.jobs.values():
-            with suppress(BoardError):
-                if job.eviction is not None:
-                    self._board.set_request(job.slot, Request.RESTORE)
-                self._board.lift_controls(job.slot)
+            self._board.lift_controls(job.slot, restore=job.eviction is not None)
         self._board.stop_beating()
         self._log.flush()

@@ -88,10 +88,7 @@ class LiveEngine:
             case act.Admit():
                 self._set_lane(job, action.lane)
                 if action.ceiling_bytes is not None:
-                    chunks = -(-action.ceiling_bytes // self.board.chunk_bytes)
-                    chunks += max(_SPARE_CHUNKS, chunks // _SPARE_SHARE)
-                    job.ceiling_bytes = chunks * self.board.chunk_bytes
-                    self.board.set_ceiling(job.slot, job.ceiling_bytes)
+                    self.set_ceiling(job, action.ceiling_bytes)
                 self.host_moves.restore(job, EvictionReason.QUEUE)
             case act.Suspend():
                 self.host_moves.evict(job, EvictionReason.POLICY)
@@ -113,6 +110,14 @@ class LiveEngine:
                 raise AssertionError("a live job has one plan, and the ledger refuses another")
             case act.MoveLane():
                 self._set_lane(job, action.lane)
+
+    def set_ceiling(self, job: AttachedJob, needed_bytes: int) -> None:
+        """Let the job lease what it takes to hold this much."""
+        chunks = -(-needed_bytes // self.board.chunk_bytes)
+        chunks += max(_SPARE_CHUNKS, chunks // _SPARE_SHARE)
+        job.ceiling_bytes = chunks * self.board.chunk_bytes
+        with suppress(BoardError):  # its process has just died
+            self.board.set_ceiling(job.slot, job.ceiling_bytes)
 
     def _set_lane(self, job: AttachedJob, lane: int | None) -> None:
         job.lane = lane

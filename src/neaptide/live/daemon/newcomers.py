@@ -39,12 +39,33 @@ class _Held:
         return max(held for _, held in self.looks)
 
 
+@dataclass(slots=True)
+class _Advance:
+    """Since when a new job has not come further: neither launched nor done a kernel, nor held more than ever.
+
+    Bytes that are moved to host memory and back, or taken and given again, are no advance.
+    """
+
+    since_ns: int
+    kernels: tuple[int, int, int] = (0, 0, 0)
+    most_bytes: int = 0
+
+    def note(self, sight: Sight, now_ns: int) -> int:
+        """See the job now; since when it has not come further."""
+        seen = sight.seen
+        kernels = (seen.iteration, seen.launched, seen.done)
+        if kernels != self.kernels or seen.held_bytes > self.most_bytes:
+            self.since_ns, self.kernels, self.most_bytes = now_ns, kernels, max(seen.held_bytes, self.most_bytes)
+        return self.since_ns
+
+
 class Newcomers:
     """`look` is called every tick."""
 
     def __init__(self, engine: LiveEngine) -> None:
         self._engine = engine
         self._held: dict[AttachedJob, _Held] = {}
+        self._advances: dict[AttachedJob, _Advance] = {}
         self._has_room: AttachedJob | None = None  # room is made for it
         self._since_ns = 0  # since when
         self._away: dict[AttachedJob, tuple[int, int]] = {}  # until when at least, and the bytes that it must have
@@ -52,6 +73,7 @@ class Newcomers:
     def over(self, newcomer: AttachedJob) -> None:
         """The job was measured, and the controller knows of its arrival; or it is gone."""
         self._held.pop(newcomer, None)
+        self._advances.pop(newcomer, None)
         self._away.pop(newcomer, None)
         self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
         if newcomer is self._has_room:
@@ -64,14 +86,11 @@ class Newcomers:
         new = [sight for sight in sights if sight.job.is_new]
         self._count(new, now_ns)
         for sight in new:
+            since_ns = self._advances.setdefault(sight.job, _Advance(now_ns)).note(sight, now_ns)
             if sight.job is self._has_room and self._room_is_over(sight, now_ns):
                 self._send_away(sight, now_ns + ROOM_NS)
                 self._end_room()
-            elif (
-                sight.seen.wanted_bytes
-                and sight.job.can_move(now_ns)
-                and now_ns - sight.since_ns > _patience_ns(sights)
-            ):
+            elif sight.seen.wanted_bytes and sight.job.can_move(now_ns) and now_ns - since_ns > _patience_ns(sights):
                 self._make_room(sight, sights)
 
     def _count(self, new: Sequence[Sight], now_ns: int) -> None:

@@ -100,7 +100,6 @@ class Registration:
 
     def profiled(self, attached: AttachedJob, message: say.Profiled, trace: Decoded | None, budget_bytes: int) -> None:
         """Make a measured job known to the controller; RefusedError when a new one does not fit the budget."""
-        attached.outside_bytes = message.outside_bytes
         left = None if attached.hello.iterations is None else attached.hello.iterations - message.measured
         measured = replace(
             _measured(message.trace, trace, message.lease_overhead, left),
@@ -128,6 +127,8 @@ class Registration:
             iterations=iterations if iterations is not None and iterations > 0 else None,
             priority=hello.priority,
             deadline_seconds=hello.deadline_seconds,
+            deadline_quantile=hello.deadline_quantile,
+            latency_critical=hello.latency_critical,
         )
         account = self._controller.ledger.add(job, measured.overhead)
         if account.profile.peak_bytes > budget_bytes:

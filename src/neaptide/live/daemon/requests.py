@@ -1,15 +1,16 @@
 """Requests to jobs that serve.
 
 A request is known from when it reaches the program, if the program's server announces it; otherwise the call of the
-model is the request. A suspended job whose server announces nothing cannot call its model, because it can copy nothing
-to the device. One request is assumed on its behalf, so that the policy brings it back.
+model is the request. A job off the device whose server announces nothing cannot call its model, because it can copy
+nothing to the device. One request is assumed on its behalf when its program waits to do so, so that the policy brings
+it back. A server whose program does not wait is idle, and nobody makes way for it.
 """
 
 from __future__ import annotations
 
 from neaptide.core.control import events as ev
 from neaptide.core.control.ledger import Ledger
-from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
+from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.messages import ProtocolError
@@ -34,7 +35,7 @@ class Requests:
     def expected(self, job: AttachedJob, message: say.RequestExpected) -> None:
         """A request has reached the job's program."""
         if job.arrived:
-            self._announce(job, message.request, 0, message.deadline_ns, expected=True)
+            self._announce(job, message.request, message.waited_ns, message.deadline_ns, expected=True)
 
     def called(self, job: AttachedJob, message: say.RequestCalled) -> None:
         """The job calls its model for a request."""
@@ -57,13 +58,19 @@ class Requests:
             self._engine.post(ev.RequestAnswered(self._engine.now_ns, job.name, arrived_ns, message.took_ns))
 
     def assume(self) -> None:
-        """Assume a request for each suspended job that may wait with one."""
+        """Assume a request for each job off the device whose program waits for the device without one.
+
+        Also for one that the daemon evicted: others may have its place by now, and idle servers make way for work only.
+        """
         for job in self._engine.jobs.values():
-            if job.trains or job.request_assumed or job.eviction is not EvictionReason.POLICY:
+            if job.trains or not job.arrived or job.request_assumed or job.unresponsive:
                 continue
+            if (job.eviction is not None) is self._engine.host_moves.awaits(job):
+                continue  # it is on the device, or has not left it yet
             account = self._ledger.account(job.name)
-            known = account.requests or account.expected or account.serving
-            if not (self._engine.host_moves.awaits(job) or known):
+            if account.requests or account.expected or account.serving:
+                continue
+            if self._engine.board.progress(job.slot).waits_since_ns:
                 job.request_assumed = True
                 self._post(job)
 

@@ -186,7 +186,8 @@ def serve(
         with DaemonLock(paths) as lock:
             board = open_board(paths.board, lambda: kind.create_board(paths.board, budget_bytes, settings))
             try:
-                code, in_use = asyncio.run(_serve(paths, lock, board, policy, budget_bytes, kind, lifetime))
+                with kind.services(paths.board, settings):
+                    code, in_use = asyncio.run(_serve(paths, lock, board, policy, budget_bytes, kind, lifetime))
                 return code
             finally:
                 board.close()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from neaptide.core.control import events as ev
 from neaptide.core.control.job import DisplayState, JobKind, JobState, display_state, is_interruption
 from neaptide.core.control.ledger import Ledger
+from neaptide.core.units import format_seconds
 from neaptide.devices.board import Board, Progress
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
@@ -93,11 +94,20 @@ def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> 
         peak_bytes=max(job.peak_bytes, seen.held_bytes),
         needs_bytes=0 if profile is None else profile.peak_bytes,
         persistent_bytes=0 if profile is None else profile.persistent_bytes,
-        outside_bytes=job.outside_bytes,
+        framework_bytes=0 if profile is None else profile.framework_bytes,
         waiting_seconds=job.waited_ns / 1e9,
         stalled=job.stalled or bool(seen.wanted_bytes),
-        reason=job.waits_for,
+        reason=job.waits_for or _out_of_reach(job),
     )
+
+
+def _out_of_reach(job: AttachedJob) -> str:
+    """Why the job's deadlines cannot be kept, although it were alone; empty if they can."""
+    deadline, profile = job.hello.deadline_seconds, job.profile
+    if deadline is None or profile is None or profile.solo_ns <= 1e9 * deadline:
+        return ""
+    took, asked = format_seconds(profile.solo_ns / 1e9), format_seconds(deadline)
+    return f"its SLO of {asked} cannot be met: a request takes {took} alone"
 
 
 def _status_of_none(said: NotShared) -> JobStatus:

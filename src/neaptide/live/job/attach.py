@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from neaptide.core.control.job import JobKind
 from neaptide.core.control.job_limits import usable_name
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.text import complain
 from neaptide.devices import GpuPresentError, chosen_device, find_kind
 from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, deadline_ns_of, serving
@@ -35,15 +36,18 @@ def attach(
     iterations: int | None = None,
     priority: int = 0,
     deadline_seconds: float | None = None,
+    deadline_quantile: float = DEFAULT_QUANTILE,
+    latency_critical: bool = False,
     memory_bytes: int | None = None,
 ) -> None:
     """Let this process, and those that it starts, share the device under the daemon.
 
     Call it before the device is used: the process becomes a job at its first use of the device. Where there is no GPU,
     `cuda` means the software GPU from now on. `kind` is `training` or `inference`; every call of an inference job's
-    model is a request, and `deadline_seconds` is the time in which a request should be served. `memory_bytes` is what
-    the process will hold at most, for a program of which no earlier run was measured. Under `neaptide run` the process
-    is prepared already, and these arguments replace what the daemon is told of the job.
+    model is a request, and `deadline_seconds` is the time in which a request should be served; `deadline_quantile` is
+    the share of requests for which it should be kept. A `latency_critical` job is served as if it were alone.
+    `memory_bytes` is what the process will hold at most, for a program of which no earlier run was measured. Under
+    `neaptide run` the process is prepared already, and these arguments replace what the daemon is told of the job.
     """
     try:
         chosen = JobKind(kind)
@@ -55,6 +59,8 @@ def attach(
         iterations=iterations,
         priority=priority,
         deadline_seconds=deadline_seconds,
+        deadline_quantile=deadline_quantile,
+        latency_critical=latency_critical,
         memory_bytes=memory_bytes,
     )
     import torch  # noqa: F401 - under `neaptide run` this import prepares the process

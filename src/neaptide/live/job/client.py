@@ -238,6 +238,8 @@ class Client:
             iterations=settings.iterations,
             priority=settings.priority,
             deadline_seconds=settings.deadline_seconds,
+            deadline_quantile=settings.deadline_quantile,
+            latency_critical=settings.latency_critical,
             memory_bytes=settings.memory_bytes if self._known is None else self._known.peak_bytes,
             ended=ended,
             resumed=trace is not None,
@@ -274,8 +276,10 @@ class Client:
         self._alone = True
         with self._sending:
             self._welcomed = False
-        self._agent.run_without_daemon()
-        self._release()
+        try:
+            self._agent.run_without_daemon()
+        finally:
+            self._release()
 
     @property
     def holds(self) -> bool:
@@ -300,7 +304,6 @@ class Client:
             self._measured_iterations,
             astuple(self._overhead),
             self._measured_seconds,
-            self._agent.memory().outside_bytes,
         )
 
     def _send_growth(self) -> None:

@@ -27,6 +27,7 @@ from neaptide.live.protocol.peers import connect
 _LOOK_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _TURNED_AWAY_SECONDS = 10.0  # before a job that the daemon refused asks again
+_FAULT_SECONDS = 2.0  # before the next try after a fault of this part
 _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 3  # for Hello, which may hold a trace; a daemon that reads nothing for so long may be stopped
 
@@ -70,12 +71,20 @@ class Connection:
         self._close()
 
     def _run(self) -> None:
-        try:
-            self._keep_connected()
-        except Exception as error:  # a fault of neaptide must not leave the program waiting for ever
-            if not self._leaving.is_set():
-                complain(f"the job goes on without the daemon: {type(error).__name__}: {error}")
-                self._client.lost()
+        told = ""
+        while True:
+            try:
+                return self._keep_connected()
+            except Exception as error:  # a fault of neaptide must not leave the program waiting for ever
+                if self._leaving.is_set():
+                    return None
+                problem = f"{type(error).__name__}: {error}"
+                if problem != told:
+                    told = problem
+                    complain(f"the job goes on without the daemon until it can join it again: {problem}")
+                with suppress(Exception):  # a damaged board may be the fault; the next try comes
+                    self._client.lost()
+                self._leaving.wait(_FAULT_SECONDS)
 
     def _keep_connected(self) -> None:
         while not self._agent.wait_for_held_launch(_LOOK_SECONDS):
@@ -119,13 +128,15 @@ class Connection:
     def _receive(self) -> str:
         """Handle messages until the daemon is gone; what is wrong, if it says nothing that can be understood."""
         understood = False
-        while not self._client.refused and (message := self._next_message()) is not None:
-            if self._leaving.is_set():
-                break
-            understood = True
-            self._client.handle(message)
-        self._agent.disconnect_reports()
-        self._close()
+        try:
+            while not self._client.refused and (message := self._next_message()) is not None:
+                if self._leaving.is_set():
+                    break
+                understood = True
+                self._client.handle(message)
+        finally:
+            self._agent.disconnect_reports()
+            self._close()
         return "" if understood else f"the daemon at {self._path} closed the connection without an answer"
 
     def _next_message(self) -> FromDaemon | None:

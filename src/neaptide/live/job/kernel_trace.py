@@ -32,6 +32,7 @@ class LoggedIteration:
     kernels: Sequence[KernelRecord]
     forward_kernels: int  # of them, the first ones are of the forward pass
     rest_bytes: int  # needed when it began
+    framework_bytes: int = 0  # of those, in no tensor of the program
 
     @property
     def peak_bytes(self) -> int:
@@ -65,6 +66,7 @@ def trace_of(iterations: Sequence[LoggedIteration], where: Where) -> tuple[Trace
     scratch = np.array([kernel.scratch_bytes for kernel in chosen.kernels], dtype=np.int64)
     fill = np.array([min(kernel.width / where.sms, 1.0) for kernel in chosen.kernels])
     rest_bytes = min(each.rest_bytes for each in iterations)
+    framework_bytes = min(rest_bytes, *(each.framework_bytes for each in iterations))
     count = len(chosen.kernels)
     group = -(-count // _MOST_OPS)
     op_of_kernel = np.arange(count) // group
@@ -83,7 +85,7 @@ def trace_of(iterations: Sequence[LoggedIteration], where: Where) -> tuple[Trace
         asynchronous=True,
         variation=_variation(iterations) if len(alike) < len(iterations) else "",
         ops=ops,
-        tensors=_tensors(np.maximum(levels - rest_bytes, 0), rest_bytes, forward),
+        tensors=_tensors(np.maximum(levels - rest_bytes, 0), rest_bytes, framework_bytes, forward),
     )
     return trace, op_of_kernel
 
@@ -162,9 +164,10 @@ def _host_ns(launch: Integers, end: Integers) -> Floats:
 # --- memory
 
 
-def _tensors(above: Integers, rest_bytes: int, forward: int) -> Tensors:
+def _tensors(above: Integers, rest_bytes: int, framework_bytes: int, forward: int) -> Tensors:
     """Tensors that add up to a curve over the bytes at rest: each rise is one, and falls end the youngest first."""
-    rows = [(rest_bytes, -1, above.size)] if rest_bytes else []
+    at_rest = (framework_bytes, rest_bytes - framework_bytes)
+    rows = [(size, -1, above.size) for size in at_rest if size]
     stack: list[tuple[int, int]] = []  # bytes and birth
     level = 0
     for op, now in enumerate(above.tolist()):
@@ -182,6 +185,7 @@ def _tensors(above: Integers, rest_bytes: int, forward: int) -> Tensors:
     sizes, births, deaths = np.array(rows, dtype=np.int64).reshape(-1, 3).T.copy()
     kind = np.where((births < forward) & (deaths >= forward), Kind.ACTIVATION, Kind.TEMPORARY)
     kind[deaths == above.size] = Kind.PARAMETER
+    kind[: 1 if framework_bytes else 0] = Kind.FRAMEWORK
     nameless = Labels.of([""] * sizes.size)
     return Tensors(
         bytes=sizes,

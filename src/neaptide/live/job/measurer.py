@@ -61,6 +61,7 @@ class _Marks:
     begin: int
     needed_bytes: int
     held_bytes: int
+    framework_bytes: int  # of both, in no tensor of the program
     forward: int | None = None  # where its forward pass ends
     end: int | None = None
 
@@ -128,7 +129,7 @@ class KernelMeasurer:
             self._log = self._logging.enter_context(self._agent.log_kernels(_RECORDS))
             self._log_begin, self._began_ns = self._agent.launched(), monotonic_ns()
         memory = self._agent.memory()
-        self._marks.append(_Marks(self._agent.launched(), memory.needed_bytes, memory.held_bytes))
+        self._marks.append(_Marks(self._agent.launched(), memory.needed_bytes, memory.held_bytes, memory.outside_bytes))
 
     def _end_marks(self) -> None:
         if self._marks and self._marks[-1].end is None:
@@ -169,4 +170,5 @@ def _iteration(kernels: list[KernelRecord], first: int, marks: _Marks) -> Logged
         kernels=kernels[begin:end],
         forward_kernels=0 if marks.forward is None else marks.forward - marks.begin,
         rest_bytes=marks.needed_bytes,
+        framework_bytes=marks.framework_bytes,
     )

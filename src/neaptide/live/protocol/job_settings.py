@@ -2,8 +2,9 @@
 
 NEAPTIDE_SOCKET is the socket of the daemon, beside which is the board; without it a process is no job. If it is empty,
 the process only finds the device, and there is no daemon. NEAPTIDE_DEVICE is the device and NEAPTIDE_JOB the job's
-name. NEAPTIDE_KIND (training or inference), _ITERATIONS, _PRIORITY, _DEADLINE (seconds for one batch) and _MEMORY
-(bytes) stand for the arguments of `neaptide.attach`. A device may read variables of its own.
+name. NEAPTIDE_KIND (training or inference), _ITERATIONS, _PRIORITY, _DEADLINE (seconds for one batch), _QUANTILE
+(of the deadlines to keep), _LATENCY_CRITICAL (1: as if alone) and _MEMORY (bytes) stand for the arguments of
+`neaptide.attach`. A device may read variables of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from neaptide.core.control.job_limits import (
     check_iterations,
     check_memory,
     check_priority,
+    check_quantile,
+    check_serving,
     checked_name,
 )
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.devices.interface import DeviceName
 
 BOOTSTRAP = Path(__file__).parents[1] / "job" / "bootstrap"
@@ -36,6 +40,8 @@ class JobSettings:
     iterations: int | None = None
     priority: int = 0
     deadline_seconds: float | None = None
+    deadline_quantile: float = DEFAULT_QUANTILE
+    latency_critical: bool = False
     memory_bytes: int | None = None  # that it is expected to hold, at most
 
     def __post_init__(self) -> None:
@@ -43,6 +49,13 @@ class JobSettings:
         check_iterations(self.iterations)
         check_priority(self.priority)
         check_deadline(self.deadline_seconds)
+        check_quantile(self.deadline_quantile)
+        check_serving(
+            self.kind is JobKind.INFERENCE,
+            self.deadline_seconds is not None,
+            self.deadline_quantile != DEFAULT_QUANTILE,
+            self.latency_critical,
+        )
         check_memory(self.memory_bytes)
 
     def environment(self, socket: Path | None, device: DeviceName, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -61,6 +74,8 @@ class JobSettings:
         optional = {
             "NEAPTIDE_ITERATIONS": self.iterations,
             "NEAPTIDE_DEADLINE": self.deadline_seconds,
+            "NEAPTIDE_QUANTILE": self.deadline_quantile if self.deadline_quantile != DEFAULT_QUANTILE else None,
+            "NEAPTIDE_LATENCY_CRITICAL": "1" if self.latency_critical else None,
             "NEAPTIDE_MEMORY": self.memory_bytes,
         }
         kept = {name: value for name, value in inherited.items() if name not in optional}
@@ -77,5 +92,7 @@ class JobSettings:
             iterations=int(float(iterations)) if iterations else None,
             priority=int(variables.get("NEAPTIDE_PRIORITY") or 0),
             deadline_seconds=float(deadline) if deadline else None,
+            deadline_quantile=float(variables.get("NEAPTIDE_QUANTILE") or DEFAULT_QUANTILE),
+            latency_critical=variables.get("NEAPTIDE_LATENCY_CRITICAL") == "1",
             memory_bytes=int(memory) if memory else None,
         )

@@ -18,9 +18,10 @@ import msgspec
 
 from neaptide.core.control import job_limits as limits
 from neaptide.core.control.job import DisplayState, JobKind
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.traces.trace import Phase
 
-VERSION = 6
+VERSION = 7
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_BYTES)]
 REASON_LETTERS = 4096
@@ -62,6 +63,10 @@ class Hello(Message, frozen=True, kw_only=True):
     iterations: Annotated[int, msgspec.Meta(ge=1, le=limits.MOST_ITERATIONS)] | None = None
     priority: Annotated[int, msgspec.Meta(ge=limits.LEAST_PRIORITY, le=limits.MOST_PRIORITY)] = 0
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=limits.MOST_DEADLINE_SECONDS)] | None = None
+    deadline_quantile: Annotated[float, msgspec.Meta(ge=limits.LEAST_QUANTILE, le=limits.MOST_QUANTILE)] = (
+        DEFAULT_QUANTILE
+    )
+    latency_critical: bool = False
     memory_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)] | None = None  # that it is expected to hold
     ended: Count = 0  # iterations, of those begun on the board, that the device has passed
     resumed: bool = False  # an earlier daemon measured it
@@ -76,7 +81,6 @@ class Profiled(Message, frozen=True):
     measured: Count = 0  # iterations done before it was first measured; the board counted none of them
     lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # bytes that it leased beyond those that its tensors needed
     measuring_seconds: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0  # since the first of these iterations began
-    outside_bytes: Bytes = 0  # that it has on the device besides its tensors
 
 
 class NotShared(Message, frozen=True):
@@ -96,6 +100,7 @@ class RequestExpected(Message, frozen=True):
 
     request: RequestNumber
     deadline_ns: Duration | None = None  # of its own; None: the job's
+    waited_ns: Duration = 0  # since it reached the machine, before the program read it
 
 
 class RequestCalled(Message, frozen=True):
@@ -219,7 +224,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     peak_bytes: int  # the most that it was seen to hold
     needs_bytes: int  # persistent and ephemeral leases, as measured; 0 before
     persistent_bytes: int
-    outside_bytes: int = 0  # of the persistent ones: those that are not in tensors, such as a GPU's context
+    framework_bytes: int = 0  # of the persistent ones: those in no tensor of the program, such as a GPU's context
     waiting_seconds: float  # in which it could not run because of other jobs (docs/metrics.md, "waiting")
     stalled: bool
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from neaptide.core.control.job import JobKind
+from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.job_settings import JobSettings
@@ -26,6 +27,8 @@ class JobCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     deadline_seconds: float | None = None
+    deadline_quantile: float = DEFAULT_QUANTILE
+    latency_critical: bool = False
     iterations: int | None = None
     memory_bytes: int | None = None
 
@@ -41,6 +44,8 @@ class JobCommand:
             iterations=self.iterations,
             priority=self.priority,
             deadline_seconds=self.deadline_seconds,
+            deadline_quantile=self.deadline_quantile,
+            latency_critical=self.latency_critical,
             memory_bytes=self.memory_bytes,
         )
 
@@ -50,7 +55,8 @@ def environment_of(
 ) -> dict[str, str]:
     """The job's environment: inherited variables, its own, and those that `live.job` and the device read."""
     own = job.settings.environment(paths.socket, chosen_device(), {**inherited, **job.environment})
-    return {**own, **default_kind().environment(device, paths.board)}
+    best_effort = job.deadline_seconds is None
+    return {**own, **default_kind().environment(device, paths.board, best_effort=best_effort)}
 
 
 def environment_without_daemon(

@@ -83,7 +83,7 @@ def kinds_of_ops(trace: Trace) -> list[LayerKind]:
     """The kind of each op; a forward op that adds two tensors made in this iteration is a join."""
     words = [kind_of(word) for word in trace.ops.name.words]
     kinds = [words[code] for code in trace.ops.name.codes.tolist()]
-    made = trace.tensors.kind >= Kind.ACTIVATION
+    made = (trace.tensors.kind == Kind.ACTIVATION) | (trace.tensors.kind == Kind.TEMPORARY)
     sums = [code for code, word in enumerate(trace.ops.name.words) if word.rstrip("_") == "aten::add"]
     for op in np.flatnonzero(np.isin(trace.ops.name.codes, sums) & (trace.ops.phase == Phase.FORWARD)).tolist():
         read = set(trace.ops.reads[op].tolist())

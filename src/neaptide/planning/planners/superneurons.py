@@ -140,7 +140,7 @@ class Pool:
 
 def _too_large_to_keep(trace: Trace, recomputed: Integers) -> frozenset[int]:
     """The tensors of segments that, with the checkpoints they start from, are larger than the largest layer."""
-    ephemeral = (trace.tensors.kind >= Kind.ACTIVATION) & (trace.tensors.died < len(trace.ops))
+    ephemeral = np.isin(trace.tensors.kind, (Kind.ACTIVATION, Kind.TEMPORARY)) & (trace.tensors.died < len(trace.ops))
     sizes = np.where(ephemeral, trace.tensors.bytes, 0)
     largest = int(needed_bytes(trace, sizes).max())
     segment: dict[int, set[int]] = {}

@@ -22,15 +22,23 @@ def expects_work(job: JobView) -> bool:
     return has_work(job) or bool(job.expected)
 
 
+def without_claim(job: JobView) -> bool:
+    """Whether the job is a server in host memory that has no request: it comes back for its next one.
+
+    Before that it has no place on the device, else it would be moved back and away again for nothing.
+    """
+    return job.state is JobState.SUSPENDED and not job.evicted and not expects_work(job)
+
+
 def admissible(view: View, waiting: Iterable[JobView]) -> list[JobView]:
     """The waiting jobs to admit now, in their order. No job overtakes one that does not fit yet.
 
-    A job that is larger than the budget is skipped. Suspended jobs keep their place: they came first.
+    A job that is larger than the budget is skipped. Suspended jobs with work keep their place: they came first.
     """
     waiting, admitted = list(waiting), list[JobView]()
     if not waiting:
         return admitted
-    inside = [job.profile for job in view.in_state(*RESIDENT, JobState.SUSPENDED)]
+    inside = [job.profile for job in view.in_state(*RESIDENT, JobState.SUSPENDED) if not without_claim(job)]
     for job in waiting:
         if job.profile.peak_bytes > view.budget_bytes:
             continue
@@ -61,9 +69,12 @@ def over_budget(view: View) -> list[JobView]:
 
 
 def resumable(view: View) -> list[JobView]:
-    """The suspended jobs that fit again, longest suspended first. Jobs that the engine evicted keep their place."""
+    """The suspended jobs with work that fit again, longest suspended first. Those that the engine evicted keep their
+    place.
+    """
     back: list[JobView] = []
-    if not (suspended := view.in_state(JobState.SUSPENDED)):
+    suspended = [job for job in view.in_state(JobState.SUSPENDED) if not without_claim(job)]
+    if not suspended:
         return back
     inside = [job.profile for job in view.admitted]
     for job in sorted(suspended, key=lambda job: job.since_ns):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from neaptide.core.control.actions import Action, CapInFlight, SetClass
 from neaptide.core.control.job import JobKind
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT, IN_FLIGHT_NS
+from neaptide.core.traces.profile import Profile
 
 
 def has_deadline(job: JobView) -> bool:
@@ -28,5 +30,10 @@ def bound_in_flight(jobs: Iterable[JobView], attached: bool) -> list[Action]:
 
 def kernels_ahead(job: JobView) -> int | None:
     """The job's cap beside a job with a deadline; None where the default is not more."""
-    cap = job.profile.kernels_within(max(IN_FLIGHT_NS, job.profile.longest_ns))
+    return _kernels_ahead(job.profile)
+
+
+@lru_cache(maxsize=1024)
+def _kernels_ahead(profile: Profile) -> int | None:
+    cap = profile.kernels_within(max(IN_FLIGHT_NS, profile.longest_ns))
     return None if cap >= DEFAULT_IN_FLIGHT else cap

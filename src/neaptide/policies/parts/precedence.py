@@ -10,9 +10,10 @@ from neaptide.core.control.actions import Action, Admit, Resume, Suspend
 from neaptide.core.control.job import JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
-from neaptide.policies.parts.admission import has_work
+from neaptide.policies.parts.admission import has_work, without_claim
+from neaptide.policies.parts.idle import long_idle
 from neaptide.policies.parts.shares import due, with_turns
-from neaptide.policies.parts.turns import overdue
+from neaptide.policies.parts.turns import Turns
 
 _BRING = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}
 
@@ -80,12 +81,14 @@ def in_turn(view: View) -> list[JobView]:
     """The jobs that fit the budget: larger priorities first unless others are due a turn, then in the order of arrival.
 
     A suspended job ranks by the time of its suspension instead of its arrival. A job that is overdue goes before those
-    of its priority.
+    of its priority. A server that is long idle comes last; a suspended one without a request is left out.
     """
-    turns = with_turns(view.jobs)
+    due_priority, turns = with_turns(view.jobs), Turns.of(view)
 
     def turn(job: JobView) -> tuple[int, ...]:
         since_ns = job.since_ns if job.state is JobState.SUSPENDED else job.arrived_ns
-        return (job.name not in turns, -job.priority, not overdue(job, view, equals=True), since_ns)
+        waits = turns.overdue(job, equals=True)
+        return (long_idle(job, view.now_ns), job.name not in due_priority, -job.priority, not waits, since_ns)
 
-    return sorted([job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes], key=turn)
+    fits = [job for job in view.jobs if job.profile.peak_bytes <= view.budget_bytes]
+    return sorted([job for job in fits if not without_claim(job)], key=turn)

@@ -12,6 +12,8 @@ from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.turns import worth_a_copy_ns
+from neaptide.policies.parts.admission import expects_work, without_claim
+from neaptide.policies.parts.idle import long_idle
 from neaptide.policies.parts.plans import best_plan
 from neaptide.policies.parts.shares import leaves_for
 from neaptide.policies.parts.turns import endless, turn_is_over
@@ -34,8 +36,11 @@ def remaining_ns(job: JobView) -> int:
 def yields_to(job: JobView, newcomer: JobView, now_ns: int) -> bool:
     """Whether the job leaves the device for a newcomer that ranks before it.
 
-    It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn.
+    It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn. A
+    server that is long idle leaves for any job with work.
     """
+    if long_idle(job, now_ns):
+        return expects_work(newcomer)
     if job.deadline_ns is not None or newcomer.deadline_ns is not None:
         return job.deadline_ns is None
     if job.priority != newcomer.priority:
@@ -75,7 +80,7 @@ class Residence:
                 if not admitted and used >= ENOUGH:
                     continue
                 used += job.profile.utilisation
-            if admitted:
+            if admitted or without_claim(job):
                 continue
             if min(profile.peak_bytes for profile in job.plans) > self.budget_bytes:
                 continue

@@ -1,4 +1,4 @@
-"""How much time an inference job with an SLO has to spare: when its batch must start, and when other jobs must stop."""
+"""How long the samples of an inference job with an SLO may wait for a full batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER = 2**62
 
 @dataclass(frozen=True)
 class Slack:
-    """When a job with a deadline must be served, and when other jobs must leave the device to it.
+    """When a job with a deadline must be served.
 
     Some time before the deadline is reserved: `others_ns` for ops of other jobs that are on the device when the gates
     close (an op cannot be interrupted), and the share `spare` of the deadline for surprises.
@@ -34,17 +34,6 @@ class Slack:
         if len(job.requests) >= job.profile.batch:
             return 0
         return job.requests[0] + self._allowed_ns(job) - int(self.lead * max(job.profile.solo_ns, job.recent_ns))
-
-    def urgent_at_ns(self, job: JobView) -> int:
-        """When the job's samples would reach the reserved time if the device did nothing for them until then.
-
-        From then on they need the whole device. Samples that wait behind a running batch count, too.
-        """
-        need_ns = job.profile.solo_ns - job.position_ns if job.state is JobState.RUNNING else 0
-        at_ns = job.serving[0] + self._allowed_ns(job) - need_ns if job.serving else NEVER
-        if job.arrivals:
-            at_ns = min(at_ns, job.arrivals[0] + self._allowed_ns(job) - need_ns - job.profile.solo_ns)
-        return at_ns
 
     def _allowed_ns(self, job: JobView) -> int:
         assert job.deadline_ns is not None, f"{job.name} has no deadline"

@@ -12,6 +12,7 @@ from neaptide.core.control.actions import Action, CapInFlight
 from neaptide.core.control.view import JobView
 from neaptide.core.traces.curve import MemoryCurve, total, total_remaining
 from neaptide.core.traces.profile import Profile
+from neaptide.policies.parts.deadlines import kernels_ahead
 
 # Steps of a coarsened curve: enough to follow it to a few per cent, and few enough to fit it in microseconds.
 STEPS = 64
@@ -152,13 +153,21 @@ def highest_to_come(curve: MemoryCurve) -> MemoryCurve:
 
 
 def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Action]:
-    """Caps on kernels in flight. There are none while all peaks fit at once: launching ahead then harms no job."""
+    """Caps on kernels in flight. There are none while all peaks fit at once: launching ahead then harms no job.
+
+    But beside a latency-critical job the others launch as little ahead as beside a deadline under Herald, although it
+    costs them some of their speed: launched kernels, and the launching itself, would delay its requests.
+    """
     crowded = sum(job.profile.peak_bytes for job in jobs) > budget_bytes
-    return [
-        CapInFlight(job.name, cap)
-        for job in jobs
-        if job.in_flight != (cap := cap_of(job.profile, in_flight) if crowded else None)
-    ]
+    critical = any(job.latency_critical for job in jobs)
+    actions = list[Action]()
+    for job in jobs:
+        bounds = [cap_of(job.profile, in_flight)] if crowded else []
+        if critical and job.deadline_ns is None and (ahead := kernels_ahead(job)) is not None:
+            bounds.append(ahead)
+        if job.in_flight != (cap := min(bounds, default=None)):
+            actions.append(CapInFlight(job.name, cap))
+    return actions
 
 
 def summed(base: MemoryCurve | None, own: MemoryCurve) -> MemoryCurve:

@@ -7,11 +7,14 @@ one that never ends, or two jobs would displace each other all the time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from neaptide.core.control.actions import Action, Admit, Resume, Suspend
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.policies.parts.admission import has_work
+from neaptide.policies.parts.idle import make_way
 
 
 def endless(job: JobView) -> bool:
@@ -24,26 +27,41 @@ def turn_is_over(job: JobView, waiting: JobView, now_ns: int) -> bool:
     return now_ns - max(waiting.since_ns, job.lane_since_ns) > max(job.turn_ns, waiting.turn_ns)
 
 
-def overdue(job: JobView, view: View, equals: bool = False) -> bool:
-    """Whether the job has waited for a turn of a job that may leave for it; if `equals`, of one of its priority.
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Which jobs have waited for their turn, at one moment."""
 
-    A job that was never admitted queues behind jobs that will end.
-    """
-    if job.state not in (JobState.SUSPENDED, JobState.QUEUED):
-        return False
-    if not has_work(job) or job.profile.peak_bytes > view.budget_bytes:
-        return False
-    others = [other for other in _may_leave(job, view) if not equals or other.priority == job.priority]
-    return any(turn_is_over(other, job, view.now_ns) for other in others)
+    view: View
+    leaving: list[JobView]  # the jobs on the device that may leave for another: those without a deadline
+    endless: list[JobView]  # those of them that may leave for a queued job, which waits for all that will end
+
+    @classmethod
+    def of(cls, view: View) -> Turns:
+        leaving = [job for job in view.admitted if job.deadline_ns is None]
+        return cls(view, leaving, [job for job in leaving if endless(job)])
+
+    def may_leave_for(self, job: JobView) -> list[JobView]:
+        return self.endless if job.state is JobState.QUEUED else self.leaving
+
+    def overdue(self, job: JobView, equals: bool = False) -> bool:
+        """Whether the job has waited for a turn of a job that may leave for it; if `equals`, of one of its priority."""
+        if job.state not in (JobState.SUSPENDED, JobState.QUEUED) or not (others := self.may_leave_for(job)):
+            return False
+        if not has_work(job) or job.profile.peak_bytes > self.view.budget_bytes:
+            return False
+        if equals:
+            others = [other for other in others if other.priority == job.priority]
+        return any(turn_is_over(other, job, self.view.now_ns) for other in others)
 
 
 def overdue_swap(view: View) -> tuple[JobView, list[JobView]] | None:
     """The overdue job that has waited longest, and the jobs to suspend for it, longest on the device first."""
-    waiting = [job for job in view.in_state(JobState.SUSPENDED, JobState.QUEUED) if overdue(job, view)]
+    turns = Turns.of(view)
+    waiting = [job for job in view.in_state(JobState.SUSPENDED, JobState.QUEUED) if turns.overdue(job)]
     if not waiting:
         return None
     job, leave = min(waiting, key=lambda job: job.since_ns), list[JobView]()
-    for other in [None, *sorted(_may_leave(job, view), key=lambda other: other.lane_since_ns)]:
+    for other in [None, *sorted(turns.may_leave_for(job), key=lambda other: other.lane_since_ns)]:
         leave += [] if other is None else [other]
         stay = [each.profile for each in view.admitted if each not in leave]
         if spare_bytes([*stay, job.profile], view.budget_bytes) >= 0:
@@ -52,14 +70,12 @@ def overdue_swap(view: View) -> tuple[JobView, list[JobView]] | None:
 
 
 def swap(view: View) -> list[Action]:
-    """The actions of the next change of turns; none if no turn is over. The engine restores a job that it evicted."""
-    if (found := overdue_swap(view)) is None:
+    """The actions of the next change of turns; none if no turn is over. The engine restores a job that it evicted.
+
+    Servers that are long idle make way first: nobody waits for their turn.
+    """
+    if (found := make_way(view) or overdue_swap(view)) is None:
         return []
     job, leave = found
     bring = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}[job.state]
     return [*(Suspend(other.name) for other in leave), *([] if job.evicted else [bring(job.name)])]
-
-
-def _may_leave(job: JobView, view: View) -> list[JobView]:
-    others = [other for other in view.admitted if other.deadline_ns is None]
-    return [other for other in others if endless(other)] if job.state is JobState.QUEUED else others

@@ -30,6 +30,7 @@ _LEAST_SHARE = 0.01  # of the peak; a thinner layer cannot be seen
 _LETTER_SHARE = 0.026  # width of a letter, as a share of the plot's width
 _GREY = {Phase.FORWARD: "#c9c9c9", Phase.BACKWARD: "#8c8c8c", Phase.OPTIMIZER: "#4a4a4a", Phase.INFERENCE: "#c9c9c9"}
 _COLOUR = {
+    Kind.FRAMEWORK: "#5c6670",
     Kind.PARAMETER: "#33506e",
     Kind.BUFFER: "#9aa5b1",
     Kind.OPTIMIZER: "#6f8fae",

@@ -11,6 +11,7 @@ from neaptide.core.traces.trace import Kind, Phase, Trace
 
 # From bottom to top: kinds that outlive an iteration lie below kinds that do not.
 STACKING = (
+    Kind.FRAMEWORK,
     Kind.PARAMETER,
     Kind.BUFFER,
     Kind.OPTIMIZER,

@@ -13,7 +13,8 @@ def group_copies(jobs: Sequence[JobFacts]) -> list[list[int]]:
     """The positions of jobs with equal iterations, a group per kind of job, in the order of the groups' first jobs."""
     groups: dict[object, list[int]] = {}
     for position, job in enumerate(jobs):
-        same = (job.kind, job.solo_ns, job.batch, job.persistent_bytes, job.peak_bytes, job.deadline_ns)
+        memory = (job.framework_bytes, job.persistent_bytes, job.peak_bytes)
+        same = (job.kind, job.solo_ns, job.batch, memory, job.deadline_ns)
         groups.setdefault(same, []).append(position)
     return list(groups.values())
 

@@ -147,4 +147,6 @@ def _job(joined: Joined, traces: Path) -> Job:
         iterations=facts.iterations,
         priority=joined.priority,
         deadline_seconds=None if facts.deadline_ns is None else facts.deadline_ns / 1e9,
+        deadline_quantile=facts.deadline_quantile,
+        latency_critical=facts.latency_critical,
     )

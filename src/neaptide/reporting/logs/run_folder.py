@@ -26,6 +26,7 @@ from neaptide.reporting.logs.log_file import LoggedRun, parse_runs, read_runs
 RUN, EVENTS, REPORT, TRACES = "run.json", "events.jsonl", "report.html", "traces"
 _RUNS = Path("neaptide-runs")
 _HEADER = b'{"log":"run"'
+_CUT_OFF = b"{}\n"  # what `run.json` has until the run is saved
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ def folder_for_run(wanted: Path | None, name: str) -> Iterator[Path]:
         wanted.mkdir(parents=True, exist_ok=True)
     folder = _new_folder(name) if wanted is None else wanted
     try:
-        (folder / RUN).write_text("{}\n")  # marks the folder as a run's even if the run is cut off
+        (folder / RUN).write_bytes(_CUT_OFF)  # marks the folder as a run's even if the run is cut off
         yield folder
     except BaseException as error:
         if isinstance(error, ValueError) or not any(folder.glob("*.log")):
@@ -135,8 +136,15 @@ def read_run(folder: Path) -> SavedRun:
     if not (folder / RUN).is_file():
         raise ValueError(f"{folder} is not the folder of a run; neaptide run prints the folder that it writes")
     try:
-        file = msgspec.json.decode((folder / RUN).read_bytes(), type=RunFile)
-        return _saved(file, read_runs(folder / EVENTS)[-1])
+        written = (folder / RUN).read_bytes()
+        if written == _CUT_OFF:
+            raise ValueError("it was cut off, or is not over yet")
+        file = msgspec.json.decode(written, type=RunFile)
+        if not (folder / EVENTS).is_file():
+            raise ValueError(f"{EVENTS} is missing")
+        if not (runs := read_runs(folder / EVENTS)):
+            raise ValueError(f"{EVENTS} has no whole line")
+        return _saved(file, runs[-1])
     except (msgspec.MsgspecError, ValueError, OSError, IndexError) as error:
         raise ValueError(f"{folder}: the run was not saved completely: {error}") from None
 

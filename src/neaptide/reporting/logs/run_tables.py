@@ -82,6 +82,25 @@ def jobs_table(run: LiveRun) -> TextTable:
     return TextTable(head, tuple(rows), note)
 
 
+def memory_table(run: LiveRun) -> TextTable:
+    """A row per job: the three kinds of its memory as they were measured (Salus), and the most that it held."""
+    rows = [
+        (
+            record.job.name,
+            format_bytes(record.job.persistent_bytes - record.job.framework_bytes),
+            format_bytes(record.job.framework_bytes),
+            format_bytes(record.job.peak_bytes - record.job.persistent_bytes),
+            _peak(run, record),
+        )
+        for record in in_order(run)
+    ]
+    note = (
+        "Memory of the model and of the framework outlives iterations. The framework's is in no tensor: a GPU's "
+        "context, buffers of libraries, and what leased chunks have beyond tensors. The rest is an iteration's."
+    )
+    return TextTable(("job", "model", "framework", "ephemeral", "peak held"), tuple(rows), note)
+
+
 def in_order(run: LiveRun) -> list[JobRecord]:
     """The records of jobs in the order in which the user gave the jobs."""
     names = job_names([run])
@@ -117,5 +136,9 @@ def _cells(run: LiveRun, record: JobRecord) -> list[str]:
         f"{record.evictions:,}",
         "-" if measuring is None else f"{format_duration(measuring.lasted_ns / 1e9)}, {measuring.iterations} it.",
         "-" if measuring is None else format_duration(measuring.cost_ns / 1e9),
-        format_bytes(run.memory[record.job.name].peak_bytes) if record.job.name in run.memory else "-",
+        _peak(run, record),
     ]
+
+
+def _peak(run: LiveRun, record: JobRecord) -> str:
+    return format_bytes(run.memory[record.job.name].peak_bytes) if record.job.name in run.memory else "-"

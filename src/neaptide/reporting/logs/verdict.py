@@ -84,7 +84,10 @@ def _alone_words(run: LiveRun) -> str:
     work_ns = sum(record.work_ns for record in run.row.metrics.jobs)
     if not work_ns:
         return ""
-    return f"; their iterations take {format_duration(work_ns / 1e9)} one after the other, by their times alone"
+    took = format_duration(work_ns / 1e9)
+    if len(run.results) == 1:
+        return f"; alone its iterations would take {took}"
+    return f"; alone, one after the other, their iterations would take {took}"
 
 
 def _held(run: LiveRun) -> str:

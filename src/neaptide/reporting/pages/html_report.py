@@ -22,7 +22,7 @@ from neaptide.reporting.formats import format_duration
 from neaptide.reporting.logs.activity import spans_of
 from neaptide.reporting.logs.event_words import notable_entries
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.logs.run_tables import facts, job_names, jobs_table, results_table, runs_table
+from neaptide.reporting.logs.run_tables import facts, job_names, jobs_table, memory_table, results_table, runs_table
 from neaptide.reporting.logs.verdict import failures, judged, verdict
 from neaptide.reporting.pages.lanes import Lane, lanes
 from neaptide.reporting.pages.plots import WIDTH, Plot, Scale, memory_plot
@@ -62,7 +62,7 @@ def report(runs: Sequence[LiveRun], title: str) -> str:
         overviews=_overviews(runs, names),
         width=WIDTH,
         runs_table=runs_table(runs) if len(runs) > 1 else None,
-        jobs_tables=[(run.row.policy, jobs_table(run)) for run in runs if run.row.metrics.jobs],
+        jobs_tables=[(run.row.policy, jobs_table(run), memory_table(run)) for run in runs if run.row.metrics.jobs],
         results=results_table(runs),
         events=[(run.row.policy, *_events(run)) for run in runs if run.entries],
     )

@@ -19,7 +19,8 @@ _LOOKS = {
     JobState.QUEUED: "waiting",
     JobState.SUSPENDED: "away",
 }
-_APART = 9.0  # per cent of the width that words at a lane take
+# Per cent of a drawing's width that a letter takes at most: on a page for a screen, and on one of 360 pixels.
+_LETTER, _LETTER_IF_NARROW = 1.1, 2.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words that begin at a place, in per cent of the width; of those near the right edge, the end is there."""
+    """Words that begin at a place, in per cent of the width; `late` ones would pass the right edge and end there."""
 
     place: float
     words: str
-
-    @property
-    def late(self) -> bool:
-        return self.place > 100 - _APART
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,7 @@ class Lane:
     pieces: tuple[Piece, ...]
     stalls: tuple[float, ...]  # where each begins
     labels: tuple[Label, ...]
+    labels_if_narrow: tuple[Label, ...]
 
 
 def lanes(run: LiveRun, names: Sequence[str], scale: Scale) -> list[Lane]:
@@ -64,7 +63,9 @@ def lanes(run: LiveRun, names: Sequence[str], scale: Scale) -> list[Lane]:
         if pieces:
             stalls = [e.at_ns for e in run.entries if isinstance(e, ev.JobStalled) and e.job == name]
             inside = tuple(scale.x(at_ns) for at_ns in stalls if _is_inside(at_ns, scale))
-            found.append(Lane(name, colour_of(index), pieces, inside, tuple(_labels(run, name, stalls, scale))))
+            events = _notable(run, name, stalls, scale)
+            labels, if_narrow = (tuple(_labels(events, letter)) for letter in (_LETTER, _LETTER_IF_NARROW))
+            found.append(Lane(name, colour_of(index), pieces, inside, labels, if_narrow))
     return found
 
 
@@ -92,8 +93,8 @@ def _visible(pieces: Iterator[tuple[int, int, str, str]], scale: Scale) -> Itera
             yield Piece(x, max(scale.x(last) - x, 0.3), look, f"{words}, {format_seconds((end_ns - start_ns) / 1e9)}")
 
 
-def _labels(run: LiveRun, name: str, stalls_ns: Sequence[int], scale: Scale) -> Iterator[Label]:
-    """Where measuring, evictions and stalls begin and where the job arrives; words that would overlap are left out."""
+def _notable(run: LiveRun, name: str, stalls_ns: Sequence[int], scale: Scale) -> list[tuple[float, str]]:
+    """The places where measuring, evictions and stalls begin and where the job arrives, in order, with words."""
     wanted: list[tuple[int, str]] = []
     if (measuring := run.measuring.get(name)) is not None:
         wanted += [(measuring.began_ns, "measuring"), (measuring.arrived_ns, "arrives")]
@@ -101,19 +102,32 @@ def _labels(run: LiveRun, name: str, stalls_ns: Sequence[int], scale: Scale) -> 
     wanted += [(each.at_ns, "evicted") for each in evictions]
     if stalls_ns:
         wanted.append((stalls_ns[0], f"{len(stalls_ns):,} {'stall' if len(stalls_ns) == 1 else 'stalls'}"))
-    last: tuple[float, str] | None = None
-    for at_ns, words in sorted(wanted):
-        place = scale.percent(at_ns)
-        if not _is_inside(at_ns, scale):
-            continue
-        if last is not None and place - last[0] < _APART:
-            last = (last[0], f"{last[1]}, {words}" if words not in last[1] else last[1])
-            continue
-        if last is not None:
-            yield Label(*last)
-        last = (place, words)
-    if last is not None:
-        yield Label(*last)
+    return [(scale.percent(at_ns), words) for at_ns, words in sorted(wanted) if _is_inside(at_ns, scale)]
+
+
+def _labels(events: Sequence[tuple[float, str]], letter: float) -> list[Label]:
+    """A label for each event; one that would overlap the label before it adds its words to that one."""
+    found: list[Label] = []
+    for place, words in events:
+        label = _label(place, words, letter)
+        while found and _start(label, letter) < _start(found[-1], letter) + _width(found[-1], letter):
+            before = found.pop()
+            more = [each for each in label.words.split(", ") if each not in before.words.split(", ")]
+            label = _label(before.place, ", ".join([before.words, *more]), letter)
+        found.append(label)
+    return found
+
+
+def _label(place: float, words: str, letter: float) -> Label:
+    return Label(place, words, late=place + letter * len(words) > 100)
+
+
+def _start(label: Label, letter: float) -> float:
+    return 100 - _width(label, letter) if label.late else label.place
+
+
+def _width(label: Label, letter: float) -> float:
+    return letter * (len(label.words) + 1)  # and a gap
 
 
 def _is_inside(at_ns: int, scale: Scale) -> bool:

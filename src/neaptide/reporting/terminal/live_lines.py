@@ -70,6 +70,8 @@ def _milestone(job: JobStatus, measured: JobStatus, said: str) -> str:
     if job.state is DisplayState.DONE:
         return f"done, {job.iterations_done:,} iterations, peak {format_bytes(job.peak_bytes)}"
     if not job.solo_seconds:
+        if job.state in _OFF:
+            return said  # a line for the first time is enough
         return "is being measured" if job.state is DisplayState.MEASURING else job.state
     known = f"needs {format_bytes(measured.needs_bytes)}, {format_seconds(measured.solo_seconds)} an iteration alone"
     if job.state in _NOTABLE:

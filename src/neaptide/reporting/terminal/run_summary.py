@@ -14,17 +14,17 @@ from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.logs.run_tables import TextTable, facts, job_names, jobs_table, results_table
+from neaptide.reporting.logs.run_tables import TextTable, facts, job_names, jobs_table, memory_table, results_table
 from neaptide.reporting.logs.verdict import failures, verdict
 from neaptide.reporting.terminal.comparison import print_comparison
 from neaptide.reporting.terminal.tables import plain_table
 
-_FEW_COLUMNS = 3  # a table of so few has long cells, which may be cut
+_FEW_COLUMNS = 3  # a table of so few has words in its cells, which may be long and are then wrapped
 
 
 def print_runs(runs: Sequence[LiveRun], console: Console) -> None:
     """Print runs of the same jobs: what was run where, the verdict, and the tables."""
-    console.print(Text("; ".join(value for _, value in facts(runs)), "dim"))
+    console.print(Text("; ".join(_fact(word, value) for word, value in facts(runs)), "dim"))
     console.print(Text(verdict(runs), "bold"))
     console.print()
     print_comparison([run.row for run in runs], console, failures(runs))
@@ -33,16 +33,24 @@ def print_runs(runs: Sequence[LiveRun], console: Console) -> None:
         if run.row.metrics.jobs:
             console.print()
             _print_table(f"Jobs under {run.row.policy}", jobs_table(run), names, console)
+            console.print()
+            _print_table(f"Memory under {run.row.policy}", memory_table(run), names, console)
     if (results := results_table(runs)) is not None:
         console.print()
         _print_table("Results", results, names, console)
 
 
+def _fact(word: str, value: str) -> str:
+    """A fact as it is said; a device and a date need no word."""
+    return value if word in ("device", "date") else f"{word} {value}"
+
+
 def _print_table(title: str, shown: TextTable, names: Sequence[str], console: Console) -> None:
     """Print a table whose rows are about jobs; one that is too wide is printed on its side."""
-    table = _table(title, shown.head, shown.rows, names)
+    has_words = len(shown.head) <= _FEW_COLUMNS
+    table = _table(title, shown.head, shown.rows, names, has_words)
     wanted = Measurement.get(console, console.options.update_width(1000), table).maximum
-    if len(shown.head) > _FEW_COLUMNS and wanted > console.width:
+    if not has_words and wanted > console.width:
         head, *rest = zip(*([shown.head, *shown.rows]), strict=True)
         table = _table(title, head, rest, names)
     console.print(table)
@@ -50,10 +58,18 @@ def _print_table(title: str, shown: TextTable, names: Sequence[str], console: Co
         console.print(Text(shown.note, "dim"))
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str]) -> Table:
+def _table(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str], has_words: bool = False
+) -> Table:
     table = plain_table(title)
     for index, word in enumerate(head):
-        table.add_column(Text(word, _colour(word, names)), justify="left" if index == 0 else "right", no_wrap=True)
+        left, last = has_words or index == 0, index == len(head) - 1
+        table.add_column(
+            Text(word, _colour(word, names)),
+            justify="left" if left else "right",
+            no_wrap=not (has_words and last),
+            overflow="fold",
+        )
     for first, *others in rows:
         table.add_row(Text(first, _colour(first, names)), *map(Text, others))
     return table
@@ -68,13 +84,14 @@ def summary_table(run: LiveRun) -> Table:
     table = plain_table()
     table.add_column("job", no_wrap=True)
     table.add_column("ended", no_wrap=True)
-    for head in ("after", "iterations", "it/s", "of alone", "waiting", "peak"):
+    records = {record.job.name: record for record in run.row.metrics.jobs if record.present_ns}
+    of_measured = ("iterations", "it/s", "of alone", "waiting", "peak") if records else ()
+    for head in ("after", *of_measured):
         table.add_column(head, justify="right", no_wrap=True)
-    records = {record.job.name: record for record in run.row.metrics.jobs}
     for index, result in enumerate(run.results):
         cells = [Text(result.name, colour_of(index)), _ended(result), Text(format_duration(result.seconds))]
         record = records.get(result.name)
-        if record is not None and record.present_ns:
+        if record is not None:
             cells += [
                 Text(f"{record.iterations:,}"),
                 Text(format_rate(record.iterations * 1e9 / record.present_ns)),

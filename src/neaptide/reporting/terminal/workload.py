@@ -19,13 +19,15 @@ _NARROW = 96
 
 def workload_table(submissions: Sequence[Submission], width: int) -> Table:
     """A row per job; copies share a row. A narrow terminal has no column for the names of traces."""
+    facts = facts_of(submission.job for submission in submissions)
+    framework = any(each.framework_bytes for each in facts)
     table = plain_table()
     table.add_column("job", no_wrap=True, overflow="ellipsis")
     if width >= _NARROW:
         table.add_column("trace", no_wrap=True, overflow="ellipsis")
-    for head in ("batch", "persistent", "ephemeral", "alone", "iterations", "arrives"):
+    memory = ["framework"] if framework else []
+    for head in ("batch", *memory, "persistent", "ephemeral", "alone", "iterations", "arrives"):
         table.add_column(head, justify="right", no_wrap=True)
-    facts = facts_of(submission.job for submission in submissions)
     for group in group_copies(facts):
         first, copies = facts[group[0]], [submissions[position] for position in group]
         trace = copies[0].job.trace
@@ -34,6 +36,7 @@ def workload_table(submissions: Sequence[Submission], width: int) -> Table:
             Text(common_name([each.job.name for each in copies]), "bold"),
             *name,
             str(trace.batch) if trace.batch else "",
+            *([format_bytes(first.framework_bytes)] if framework else []),
             format_bytes(first.persistent_bytes),
             format_bytes(first.peak_bytes - first.persistent_bytes),
             format_seconds(first.solo_ns / 1e9),

@@ -166,8 +166,10 @@ def _claims(found: Sequence[Evaluation]) -> list[Claim]:
     half = len(by_use) // 2
     low = mean(pair.throughput("zico") for pair in by_use[:half])
     high = mean(pair.throughput("zico") for pair in by_use[-half:])
-    against_ticktock, worst = _least_ratio(different, "zico", "ticktock")
+    over_ticktock = mean(pair.throughput("zico") / pair.throughput("ticktock") for pair in different)
+    least_over_ticktock, worst = _least_ratio(different, "zico", "ticktock")
     paged = mean(pair.throughput("spatial-paged") for pair in different)
+    slower = sum(pair.throughput("spatial-paged") < 1 for pair in different)
     factors = sorted(pair.oversubscription for pair in different)
     return [
         _claim("Zico over temporal sharing, best pair", "up to 1.6x", format_times(gain), gain >= 1.6, recalled=True),
@@ -179,24 +181,26 @@ def _claims(found: Sequence[Evaluation]) -> list[Claim]:
             recalled=True,
         ),
         _claim(
-            "more gain where a low-utilisation job is co-located: emptier half of the eleven pairs, fuller half",
+            "more gain where a low-utilisation job is co-located: the half of the non-identical pairs with the lower "
+            "utilisation, against the other half",
             "more, without a number",
             f"{format_times(low)} against {format_times(high)}",
             low > high,
             chosen=True,
         ),
         _claim(
-            "naive scheduling (tick-tock) wastes time where jobs differ: Zico over it, worst of the eleven pairs",
+            "naive scheduling (tick-tock) wastes time where jobs differ: Zico over it, mean of the non-identical pairs",
             "wastes time, without a number",
-            f"{against_ticktock:.3f}x ({worst})",
-            against_ticktock >= 1 - NOISE,
+            f"{over_ticktock:.3f}x, at least {least_over_ticktock:.3f}x ({worst})",
+            over_ticktock > 1 + NOISE,
             chosen=True,
         ),
         _claim(
-            "MPS suffers when memory is oversubscribed: against temporal, mean of the eleven pairs",
+            "MPS suffers when memory is oversubscribed: against temporal, mean of the non-identical pairs",
             "suffers, without a number",
-            f"{format_times(paged)} at {format_times(factors[0])} to {format_times(factors[-1])}",
-            paged < 1,
+            f"{format_times(paged)}, slower on {slower} of {len(different)}; peaks are {format_times(factors[0])} to "
+            f"{format_times(factors[-1])} of the memory",
+            paged < 1 and slower > len(different) / 2,
         ),
     ]
 

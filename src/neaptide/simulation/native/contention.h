@@ -23,5 +23,7 @@ struct Contention {
 
 // Writes a rate in (0, 1] for each of `count` ops.
 void find_rates(const Demand* demands, size_t count, const Contention& contention, double* rates);
+/// The same where no op, or every op, is of a deadline job.
+void find_rates_of_one_class(const Demand* demands, size_t count, const Contention& contention, double* rates);
 
 }  // namespace neaptide

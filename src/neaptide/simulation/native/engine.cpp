@@ -15,7 +15,7 @@ constexpr int64_t kLongest = kNever / kOne;  // the most work that can be counte
 Event Engine::advance(int64_t limit_ns) {
   while (told_.empty()) {
     if (rates_old_) {
-      start_waiting_ops();
+      if (had_deadline_job_) start_waiting_ops();
       update_rates();
     }
     const Next next = find_next();
@@ -82,7 +82,8 @@ void Engine::update_rates() {
   demands_.resize(count);
   rates_.resize(count);
   for (size_t i = 0; i < count; ++i) demands_[i] = jobs_[on_device_[i]].demand;
-  if (count > 0) find_rates(demands_.data(), count, contention_, rates_.data());
+  const auto find = had_deadline_job_ ? find_rates : find_rates_of_one_class;
+  if (count > 0) find(demands_.data(), count, contention_, rates_.data());
   for (size_t i = 0; i < count; ++i) {
     Job& job = jobs_[on_device_[i]];
     const auto rate = std::max<int64_t>(1, static_cast<int64_t>(rates_[i] * kOne + 0.5));
@@ -102,7 +103,7 @@ void Engine::start_op(int id) {
   const int64_t op = job.done;
   const bool gated = job.gate_until != kNever && (plan.heavy[op] || job.gate_holds_light);
   job.held_by_gate = gated && now_ + plan.work_ns[op] > job.gate_until;
-  job.makes_way = must_make_way(job);
+  job.makes_way = had_deadline_job_ && must_make_way(job);
   if (job.held_back()) return;
   double work = static_cast<double>(plan.work_ns[op]);
   double paging = 0;
@@ -113,8 +114,11 @@ void Engine::start_op(int id) {
     paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
   }
   // An op that uses more SMs alone than the job may use takes longer in proportion.
-  const double slower = std::min(std::max(plan.fill[op] / job.share, 1.0), static_cast<double>(kLongest) / 2 / work);
-  work = std::ceil(work * slower);
+  double slower = 1;
+  if (plan.fill[op] > job.share) {
+    slower = std::min(plan.fill[op] / job.share, static_cast<double>(kLongest) / 2 / work);
+    work = std::ceil(work * slower);
+  }
   job.slower = slower;
   const double own = (paging > 0 ? work / (work + paging) : 1) / slower;
   job.demand = {{own * plan.compute[op], own * plan.bandwidth[op], own * plan.fill[op], 1 - own * slower},

@@ -164,8 +164,9 @@ class Engine {
   std::vector<int> entering_;                   // waiting for the bytes with which they come in, in order
   std::deque<Copy> out_, in_;                   // the first of each is being copied
   std::deque<Event> told_;
-  int waiting_ = 0;         // iterations that wait for memory
-  bool rates_old_ = false;  // the ops on the device are not those for which the rates were found
+  int waiting_ = 0;                // iterations that wait for memory
+  bool rates_old_ = false;         // the ops on the device are not those for which the rates were found
+  bool had_deadline_job_ = false;  // some job is or was in the deadline class: others may make way
   bool grant_due_ = false;
   bool stuck_told_ = false;   // kStuck was told, and nothing was handled since
   int64_t total_ = 0;         // held by all

@@ -71,6 +71,7 @@ void Engine::set_gate(int id, int64_t until_ns, bool holds_light) {
 }
 
 void Engine::set_class(int id, bool deadline) {
+  had_deadline_job_ = had_deadline_job_ || deadline;
   jobs_[id].deadline = deadline;
   jobs_[id].demand.deadline = deadline ? 1 : 0;
   rates_old_ = true;

@@ -51,5 +51,16 @@ def uses_two_gpus() -> str:
     return f"{sizes[0]} and {sizes[1]} MiB, {'only the first is shared' if needed < 1024 else needed}"
 
 
-CASES = {each.__name__: each for each in (uses_cuda_first, forks_after_use, uses_two_gpus)}
+def takes_memory() -> str:
+    try:
+        share()
+    except ValueError as error:
+        return str(error)
+    block = torch.ones(32 << 20, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    needed = (agent().memory().needed_bytes - agent().memory().outside_bytes) >> 20
+    return f"{block.numel() >> 20} MiB, {needed} of them shared"
+
+
+CASES = {each.__name__: each for each in (uses_cuda_first, forks_after_use, uses_two_gpus, takes_memory)}
 tell(said=CASES[os.environ["CASE"]]())

@@ -126,8 +126,8 @@ int neaptide_board_set_deadline_class(Handle* handle, std::uint32_t slot, std::u
 int neaptide_board_set_share(Handle* handle, std::uint32_t slot, std::uint32_t millionths) {
   return attempt([&] { handle->board->set_share(slot, millionths); });
 }
-int neaptide_board_lift_controls(Handle* handle, std::uint32_t slot) {
-  return attempt([&] { handle->board->lift_controls(slot); });
+int neaptide_board_lift_controls(Handle* handle, std::uint32_t slot, std::uint32_t restore) {
+  return attempt([&] { handle->board->lift_controls(slot, restore != 0); });
 }
 int neaptide_board_set_inflight_cap(Handle* handle, std::uint32_t slot, std::uint32_t kernels) {
   return attempt([&] { handle->board->set_inflight_cap(slot, kernels); });

@@ -188,7 +188,10 @@ inline void bind_board(py::module_& m, const Device& device) {
   });
   m.def("set_deadline_class",
         [=](std::uint32_t slot, bool deadline) { device.port().member().board().set_deadline_class(slot, deadline); });
-  m.def("lift_controls", [=](std::uint32_t slot) { device.port().member().board().lift_controls(slot); });
+  m.def(
+      "lift_controls",
+      [=](std::uint32_t slot, bool restore) { device.port().member().board().lift_controls(slot, restore); },
+      py::arg("slot"), py::arg("restore") = false);
   m.def("set_heavy_open",
         [=](std::uint32_t slot, bool open) { device.port().member().board().set_heavy_open(slot, open); });
   m.def("set_slot_cap",

@@ -4,6 +4,8 @@ That happens when an iteration needs more than was expected of it, or when the b
 to host memory, until the iteration for which room is made has ended. If the jobs should have fitted, more is expected
 of them from then on (JobGrew), so that they are not brought together in too little memory again and again.
 
+A job with a part of the memory may wait only for itself, at its ceiling. Then its part grows.
+
 A job is also moved when a lower budget was set and more than that stays leased, even if the job is alone. It returns
 when it fits: the process waits for the leases in host memory.
 """
@@ -50,6 +52,7 @@ class Deadlock:
             if sight.seen.wanted_bytes and not sight.job.stalled:
                 sight.job.stalled = True
                 self._engine.post(ev.JobStalled(self._engine.now_ns, sight.job.name))
+        self._raise_ceilings(running)
         grown = self._grow_lanes(sights)
         if not grown and (waiting := self._waiting(running)):  # first the policy may size lanes anew
             self._evict_for(waiting, sights)
@@ -72,6 +75,22 @@ class Deadlock:
             elif lane is not None and 0 < self._ledger.lanes.get(lane, 0) < peak_bytes - seen.rest_bytes:
                 grown |= self._grow(sight.job, peak_bytes, 0)
         return grown
+
+    def _raise_ceilings(self, running: Sequence[Sight]) -> None:
+        """Let a job that stands still at its ceiling hold as much again as an iteration was measured to need.
+
+        It waits for nobody but itself: calls on several threads each hold a part of what they need. More is expected of
+        it from then on, so that no other job is admitted to that memory.
+        """
+        for sight in running:
+            job, seen = sight.job, sight.seen
+            if job.ceiling_bytes is None or job.profile is None or sight.ticks < STUCK_TICKS or self._moves(job):
+                continue
+            waits_for_itself = seen.waits_since_ns and not seen.wanted_bytes and seen.launched == seen.done
+            if waits_for_itself:
+                more_bytes = max(job.profile.ephemeral_bytes, self._engine.board.chunk_bytes)
+                self._engine.set_ceiling(job, job.ceiling_bytes + more_bytes)
+                self._grow(job, seen.held_bytes + more_bytes, 0)
 
     @property
     def over_budget(self) -> bool:

@@ -1,7 +1,8 @@
 """ASGI: FastAPI and Starlette under any server, and any application under uvicorn or hypercorn.
 
-A request arrives when the server calls the application, and is answered with the last part of its body: background work
-that the application does afterwards is not part of it.
+A request arrives when the server calls the application; under uvicorn when its last bytes reached the machine, because
+an application that computes in the server's loop keeps the server from reading requests meanwhile. It is answered with
+the last part of its body: background work that the application does afterwards is not part of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from neaptide.live.job.serving.arrival_time import waited_ns
 from neaptide.live.job.serving.requests import RequestBook, current_requests, serving
 
 
@@ -63,11 +65,18 @@ def watched_method(original: Any, book: RequestBook) -> Any:
     return call
 
 
+def _transport(receive: Any) -> Any:
+    """The connection of the request, where the server is uvicorn."""
+    return getattr(getattr(receive, "__self__", None), "transport", None)
+
+
 async def _serve(application: Any, scope: Any, receive: Any, send: Any, book: RequestBook) -> None:
     if scope["type"] != "http" or current_requests():  # a server or an outer application has seen it
         await application(scope, receive, send)
         return
-    request = book.arrive(f"{scope.get('method', '')} {scope.get('path', '')}")
+    request = book.arrive(
+        f"{scope.get('method', '')} {scope.get('path', '')}", waited_ns=waited_ns(_transport(receive))
+    )
 
     async def send_and_see(message: Any) -> None:
         await send(message)

@@ -56,13 +56,13 @@ class RequestBook:
         """The job was measured: from now on the daemon is told of requests."""
         self._send = send
 
-    def arrive(self, route: str, deadline_ns: int | None = None) -> Request:
-        """A request has reached the program."""
-        request = Request(next(self._numbers), route, time.monotonic_ns(), deadline_ns)
+    def arrive(self, route: str, deadline_ns: int | None = None, waited_ns: int = 0) -> Request:
+        """A request has reached the program, `waited_ns` after it had reached the machine."""
+        request = Request(next(self._numbers), route, time.monotonic_ns() - waited_ns, deadline_ns)
         if self._send is not None and route in self._serving_routes:
             request.announced = True
             request.deadline_ns = self._serving_routes[route] if deadline_ns is None else deadline_ns
-            self._send(RequestExpected(request.number, request.deadline_ns))
+            self._send(RequestExpected(request.number, request.deadline_ns, waited_ns))
         return request
 
     def answer(self, request: Request) -> None:

@@ -1,0 +1,121 @@
+"""When requests are in danger of missing their deadlines, so that other jobs must leave the device to them.
+
+Requests are taken by earliest deadline, and each needs what requests of its job took lately. So a request that waits
+behind others is in danger when all of them together leave it no time, and the gates of other jobs close then; or at its
+arrival, if its slack does not cover what is on the device and its service. A gate that is open until that time also
+holds an op that would end later. Some of each deadline is held in reserve for what is not foreseen; how much follows
+the measured tail (core/rules/reserve.py). Other jobs leave the device to requests of a latency-critical job from their
+arrival on.
+
+Nobody is held for a request that leaving the device does not help: one that waits for memory, one for which the program
+does not call its model, or one whose iteration stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from neaptide.core.control.actions import SetGate
+from neaptide.core.control.job import JobState
+from neaptide.core.control.view import JobView
+from neaptide.policies.parts.slack import NEVER, ops_of_others_ns
+
+_MOST_REQUESTS = 64  # of one job that are looked at: the oldest are in danger first
+_PATIENCE_NS = 500_000_000  # beyond several times its need: an iteration that takes longer stands still
+_PATIENCE = 4.0
+_ANSWER_NS = 5_000_000
+_HALF_OPEN = 8  # closed gates open when there is time for this part of a request: less is not worth two changes
+_NOT_WORTH_NS = 1_000_000  # a gate is not set anew to stay open for so little longer
+
+
+@dataclass(frozen=True)
+class Danger:
+    """The moment from which jobs with a deadline need the whole device, and until when it is left to them."""
+
+    at_ns: int  # NEVER: no request is there
+    helps_until_ns: int  # nobody is held after this: look again then
+    margin_ns: int  # closed gates open only if there is so much time
+
+    @classmethod
+    def of(cls, bound: Sequence[JobView], others: Sequence[JobView], lead: float, now_ns: int) -> Danger:
+        """Of jobs with a deadline that are on the device, beside others that are."""
+        helped = [job for job in bound if not job.stalled and now_ns < _helps_until_ns(job, now_ns)]
+        at_ns, need_ns = NEVER, 0.0
+        for due_ns, needs_ns in sorted(claim for job in helped for claim in _claims(job, now_ns)):
+            need_ns += lead * needs_ns
+            at_ns = min(at_ns, due_ns - round(need_ns))
+        return cls(
+            at_ns=at_ns if at_ns == NEVER else at_ns - ops_of_others_ns(others),
+            helps_until_ns=min((_helps_until_ns(job, now_ns) for job in helped), default=NEVER),
+            margin_ns=min((demand_ns(job) for job in helped), default=0) // _HALF_OPEN,
+        )
+
+    def gate(self, job: JobView, now_ns: int) -> SetGate | None:
+        """How the gate of another job is to be changed; None: it is as it should be."""
+        if self.at_ns <= now_ns + (0 if job.gate_open else self.margin_ns):
+            return SetGate(job.name, open=False) if job.gate_open else None
+        until_ns = None if self.at_ns == NEVER else self.at_ns
+        if job.gate_open and _alike(job.gate_until_ns, until_ns, now_ns):
+            return None
+        return SetGate(job.name, open=True, until_ns=until_ns)
+
+    def wake_ns(self, now_ns: int) -> int:
+        """When to look again."""
+        return self.at_ns if now_ns < self.at_ns < NEVER else self.helps_until_ns if self.at_ns < NEVER else NEVER
+
+
+NO_DANGER = Danger(at_ns=NEVER, helps_until_ns=NEVER, margin_ns=0)
+
+
+def demand_ns(job: JobView) -> int:
+    """Device time that the job's next request may take alone."""
+    return job.demand_ns or job.profile.solo_ns
+
+
+def _claims(job: JobView, now_ns: int) -> Iterator[tuple[int, int]]:
+    """For each request when it is due, less the reserve, and the device time that it needs."""
+    assert job.deadline_ns is not None, f"{job.name} has no deadline"
+    allowed_ns = 0 if job.latency_critical else round(job.deadline_ns * (1 - job.reserve))
+    if job.serving:
+        left = 1 - job.position_ns / max(job.profile.solo_ns, 1) if job.state is JobState.RUNNING else 1.0
+        yield job.serving[0] + allowed_ns, round(left * demand_ns(job))
+    if _is_answering(job):
+        yield job.answering[0] + allowed_ns, 0
+    for index, arrived_ns in enumerate(islice(_waiting(job, now_ns), _MOST_REQUESTS)):
+        yield arrived_ns + allowed_ns, demand_ns(job) if index % job.profile.batch == 0 else 0
+
+
+def _waiting(job: JobView, now_ns: int) -> Sequence[int]:
+    """Arrivals that no iteration serves; without a call, only those that are not too late already."""
+    assert job.deadline_ns is not None
+    if job.requests or job.serving:
+        return job.arrivals
+    return [each for each in job.expected if now_ns < each + job.deadline_ns]
+
+
+def _helps_until_ns(job: JobView, now_ns: int) -> int:
+    """Until when it helps the job that others leave it the device."""
+    assert job.deadline_ns is not None
+    if job.requests or job.serving:
+        since_ns = job.started_ns if job.state is JobState.RUNNING else job.since_ns
+        return since_ns + round(_PATIENCE * demand_ns(job)) + _PATIENCE_NS
+    if coming := _waiting(job, now_ns):
+        return min(coming) + job.deadline_ns
+    return job.since_ns + _ANSWER_NS if _is_answering(job) else NEVER
+
+
+def _is_answering(job: JobView) -> bool:
+    """Whether a latency-critical job has done a request's work on the device, and its program has yet to answer it.
+
+    The program needs a core for that, or calls its model again. Other jobs wait so long, but no longer than a moment.
+    """
+    return job.latency_critical and bool(job.answering) and job.state is JobState.READY
+
+
+def _alike(until_ns: int | None, wanted_ns: int | None, now_ns: int) -> bool:
+    """Whether a gate that is open until one time need not be changed to be open until another."""
+    if until_ns is None or wanted_ns is None:
+        return until_ns is wanted_ns
+    return now_ns < until_ns <= wanted_ns < until_ns + _NOT_WORTH_NS

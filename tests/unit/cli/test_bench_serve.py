@@ -1,0 +1,99 @@
+"""The load generator of `neaptide bench serve`: its arrivals, its tail, and that it waits for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def load() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(REPOSITORY))
+        from benchmarks import _serve_load
+
+        yield _serve_load
+
+
+def test_a_tail_knows_its_percentiles_to_a_per_cent_and_adds_up(load: ModuleType) -> None:
+    low, high = load.Tail([n / 1000 for n in range(1, 501)]), load.Tail([n / 1000 for n in range(501, 1001)])
+    both = low + high
+    assert both.count == 1000
+    for share in (0.5, 0.9, 0.99, 0.999):
+        assert both.percentile(share) == pytest.approx(share, rel=0.01)
+    assert load.Tail([0.1, math.inf]).percentile(0.99) > 1e5
+    assert math.isnan(load.Tail().percentile(0.5))
+
+
+def test_poisson_arrivals_have_their_rate_and_are_the_same_for_one_seed(load: ModuleType) -> None:
+    times = load.poisson(50.0, 100.0, 3)
+    assert times == load.poisson(50.0, 100.0, 3) != load.poisson(50.0, 100.0, 4)
+    assert times == sorted(times)
+    assert len(times) == pytest.approx(5000, rel=0.1)
+
+
+def test_a_burst_comes_on_top(load: ModuleType) -> None:
+    times = load.burst(20.0, 30.0, 10.0, 2.0, 10.0, 3)
+    assert sum(10 <= each < 12 for each in times) == pytest.approx(400, rel=0.2)
+    assert sum(each < 10 for each in times) == pytest.approx(200, rel=0.3)
+
+
+def test_a_trace_with_azures_columns_is_replayed_at_another_rate(load: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    rows = [f"2023-11-16 18:15:4{second}.6805900,374,44" for second in (0, 1, 3)]
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n")
+    assert load.replayed(path, 2.0, 10.0) == pytest.approx([0.0, 1 / 3, 1.0])
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+    with pytest.raises(ValueError, match="too few requests"):
+        load.replayed(path, 2.0, 10.0)
+
+
+def test_requests_are_sent_although_earlier_ones_are_not_answered_and_count_from_when_they_were_due(
+    load: ModuleType,
+) -> None:
+    """The server answers nothing before all requests have come."""
+
+    async def run() -> tuple[list[tuple[float, float]], int]:
+        seen, all_here = 0, asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal seen
+            await reader.readuntil(b"\r\n\r\n")
+            seen += 1
+            if seen == 5:
+                all_here.set()
+            await all_here.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            return await load.offer(port, [0.0, 0.01, 0.02, 0.03, 0.2], 60.0), seen
+
+    answers, came = asyncio.run(run())
+    assert came == 5
+    assert [due for due, _ in sorted(answers)] == [0.0, 0.01, 0.02, 0.03, 0.2]
+    assert min(took for due, took in answers if due < 0.1) >= 0.17
+
+
+def test_a_request_that_is_refused_counts_as_never_answered(load: ModuleType) -> None:
+    async def run() -> list[tuple[float, float]]:
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            return await load.offer(server.sockets[0].getsockname()[1], [0.0], 60.0)
+
+    assert asyncio.run(run()) == [(0.0, math.inf)]

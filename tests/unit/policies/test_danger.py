@@ -1,0 +1,111 @@
+from typing import Any
+
+from neaptide.core.control.actions import SetGate
+from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.view import JobView
+from neaptide.policies.parts.danger import Danger
+from neaptide.policies.parts.slack import NEVER
+from views import job, tide
+
+MS = 1_000_000
+SERVES = tide(1, step_ns=10 * MS)  # 10 ms alone
+TRAINS = job("train", tide(1, longest_ns=2 * MS), state=JobState.RUNNING)
+
+
+def serving(**facts: Any) -> JobView:
+    given = {"kind": JobKind.INFERENCE, "deadline_ns": 100 * MS, "reserve": 0.2, **facts}
+    return job("serve", SERVES, **given)
+
+
+def danger(*bound: JobView, now: int = 0, lead: float = 1.0) -> Danger:
+    return Danger.of(bound, [TRAINS], lead, now)
+
+
+def test_without_requests_nobody_is_in_danger() -> None:
+    assert danger(serving()).at_ns == NEVER
+    assert danger(serving()).wake_ns(0) == NEVER
+
+
+def test_a_request_is_in_danger_when_reserve_service_and_the_ops_of_others_are_all_that_is_left() -> None:
+    assert danger(serving(requests=(5 * MS,))).at_ns == (5 + 80 - 10 - 2) * MS
+    assert danger(serving(requests=(5 * MS,)), lead=1.5).at_ns == (5 + 80 - 15 - 2) * MS
+
+
+def test_what_the_device_has_done_of_a_request_is_needed_no_more() -> None:
+    half = serving(state=JobState.RUNNING, serving=(0,), position_ns=5 * MS)
+    assert danger(half).at_ns == (80 - 5 - 2) * MS
+
+
+def test_requests_count_by_earliest_deadline_whichever_job_they_are_for() -> None:
+    first, second = serving(requests=(0, 1 * MS)), job("other", SERVES, deadline_ns=30 * MS, reserve=0.0)
+    other = serving(requests=(0,), deadline_ns=30 * MS, reserve=0.0)
+    assert danger(first, second).at_ns == (1 + 80 - 20 - 2) * MS
+    assert danger(first, other).at_ns == (30 - 10 - 2) * MS
+    crowded = serving(requests=(0,) * 8)
+    assert danger(crowded).at_ns == (80 - 80 - 2) * MS
+
+
+def test_a_batch_serves_several_requests_in_the_time_of_one() -> None:
+    pairs = job("serve", tide(1, step_ns=10 * MS, batch=2), deadline_ns=100 * MS, reserve=0.2, requests=(0, 0, 0, 0))
+    assert danger(pairs).at_ns == (80 - 20 - 2) * MS
+
+
+def test_a_request_is_expected_to_take_what_requests_of_its_job_took_lately() -> None:
+    assert danger(serving(requests=(0,), demand_ns=30 * MS)).at_ns == (80 - 30 - 2) * MS
+
+
+def test_a_gate_is_open_until_the_danger_and_closed_in_it() -> None:
+    seen = danger(serving(requests=(0,)))
+    assert seen.gate(TRAINS, 0) == SetGate("train", open=True, until_ns=68 * MS)
+    assert seen.gate(TRAINS, 68 * MS) == SetGate("train", open=False)
+    assert seen.wake_ns(0) == 68 * MS
+
+
+def test_a_closed_gate_opens_when_there_is_time_for_a_part_of_a_request() -> None:
+    held = job("train", tide(1, longest_ns=2 * MS), gate_open=False)
+    seen = danger(serving(requests=(0,)))
+    assert seen.gate(held, 67 * MS) is None
+    assert seen.gate(held, 66 * MS) == SetGate("train", open=True, until_ns=68 * MS)
+    assert danger(serving()).gate(held, 68 * MS) == SetGate("train", open=True)
+
+
+def test_a_gate_is_not_set_anew_for_a_little_more_time() -> None:
+    def opened(until_ns: int) -> JobView:
+        return job("train", tide(1, longest_ns=2 * MS), gate_until_ns=until_ns)
+
+    seen = danger(serving(requests=(0,)))
+    assert seen.gate(opened(68 * MS - 1000), 0) is None
+    assert seen.gate(opened(60 * MS), 0) == SetGate("train", open=True, until_ns=68 * MS)
+    assert seen.gate(opened(68 * MS + 1000), 0) == SetGate("train", open=True, until_ns=68 * MS)
+
+
+def test_other_jobs_leave_the_device_to_a_latency_critical_job_from_the_arrival_of_a_request_on() -> None:
+    seen = danger(serving(latency_critical=True, expected=(5 * MS,)), now=5 * MS)
+    assert seen.gate(TRAINS, 5 * MS) == SetGate("train", open=False)
+
+
+def test_nobody_is_held_for_a_request_for_which_the_program_does_not_call_its_model() -> None:
+    waits = serving(expected=(0,))
+    assert danger(waits, now=99 * MS).wake_ns(99 * MS) == 100 * MS
+    assert danger(waits, now=100 * MS).at_ns == NEVER
+    assert danger(serving(expected=(0, 90 * MS)), now=100 * MS).at_ns == (90 + 80 - 10 - 2) * MS
+
+
+def test_nobody_is_held_for_an_iteration_that_stands_still() -> None:
+    stuck = serving(state=JobState.RUNNING, serving=(0,), started_ns=0)
+    last = 4 * 10 * MS + 500 * MS
+    assert danger(stuck, now=last - 1).gate(TRAINS, last - 1) == SetGate("train", open=False)
+    assert danger(stuck, now=last - 1).wake_ns(last - 1) == last
+    assert danger(stuck, now=last).at_ns == NEVER
+
+
+def test_nobody_is_held_for_an_iteration_that_waits_for_memory() -> None:
+    assert danger(serving(state=JobState.RUNNING, serving=(0,), stalled=True)).at_ns == NEVER
+
+
+def test_a_latency_critical_job_has_a_moment_to_answer_what_the_device_has_done() -> None:
+    facts: dict[str, Any] = {"latency_critical": True, "answering": (0,), "since_ns": 20 * MS}
+    assert danger(serving(**facts), now=21 * MS).gate(TRAINS, 21 * MS) == SetGate("train", open=False)
+    assert danger(serving(**facts), now=21 * MS).wake_ns(21 * MS) == 25 * MS
+    assert danger(serving(**facts), now=25 * MS).at_ns == NEVER
+    assert danger(serving(answering=(0,), since_ns=20 * MS), now=21 * MS).at_ns == NEVER
