@@ -155,6 +155,12 @@ def test_the_keepers_death_takes_nothing_from_jobs(hollow: Hollow) -> None:
     assert hollow.device_peak_bytes() <= 512 * MIB
 
 
+def test_a_keeper_begins_when_the_memory_of_the_last_one_is_gone(hollow: Hollow) -> None:
+    hollow.make_board(512 * MIB)
+    facts = hollow.run("successor", HOLLOW_TEARDOWN_MS="300")
+    assert facts == {"before": 16 * MIB, "after": 0, "followed": True}
+
+
 def test_when_the_last_job_has_ended_nothing_is_left_on_the_device(hollow: Hollow) -> None:
     hollow.make_board(512 * MIB)
     assert hollow.run("tide", TURNS="3", **TIDES)["wrong"] == 0

@@ -154,7 +154,7 @@ def _keep(path: Path, inode: int, ready: Callable[[str], None]) -> None:
         ready("CUDA does not see the board's GPU")
         return
     table = PageTable(board)
-    while not table.begin(os.getpid()):
+    while not table.begin():
         time.sleep(_TICK_SECONDS / 10)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     address.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ _HANDLE, _INT, _U32 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32
 _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "set_isolate": (None, (_HANDLE,)),
     "keeper": (ctypes.c_int32, (_HANDLE,)),
-    "begin": (_INT, (_HANDLE, ctypes.c_int32)),
+    "begin": (_INT, (_HANDLE,)),
     "announce": (_INT, (_HANDLE,)),
     "settle": (None, (_HANDLE, _U32, _U32)),
     "retire": (_INT, (_HANDLE, _U32)),
@@ -64,9 +64,9 @@ class PageTable:
         """Pages are unmapped when they are given back, and zeroed when they are taken. Before the first job."""
         self._library.neaptide_pages_set_isolate(self._handle)
 
-    def begin(self, pid: int) -> bool:
-        """Become the keeper; False while the device still has memory of the last one."""
-        begun = int(self._library.neaptide_pages_begin(self._handle, pid))
+    def begin(self) -> bool:
+        """Make this process the keeper; False while the device still has memory of the last one."""
+        begun = int(self._library.neaptide_pages_begin(self._handle))
         if begun < 0:
             raise BoardError(last_error())
         return begun == 1

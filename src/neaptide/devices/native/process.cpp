@@ -71,6 +71,11 @@ ProcessState probe(const ProcessId& process) {
   return stat->state == 'T' || stat->state == 't' ? ProcessState::stopped : ProcessState::running;
 }
 
+bool is_recycled(const ProcessId& process) {
+  const auto stat = read_stat(std::to_string(process.pid));
+  return stat && stat->start_time != process.start_time;
+}
+
 std::uint64_t pid_namespace() {
   struct stat status{};
   return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;

@@ -19,6 +19,8 @@ enum class ProcessState { running, stopped, gone };
 ProcessId this_process();
 /// Whether the process runs, is stopped by a signal or a debugger, or is gone (a zombie is gone). About 10 us.
 ProcessState probe(const ProcessId& process);
+/// Whether another process has its pid by now.
+bool is_recycled(const ProcessId& process);
 
 /// A number that differs between pid namespaces: pids mean nothing across them.
 std::uint64_t pid_namespace();

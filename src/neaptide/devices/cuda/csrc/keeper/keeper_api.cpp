@@ -1,14 +1,12 @@
 // What the keeper of a GPU's pages does on the board, as plain functions; ../region/page_table.h has the rules.
 // There is one keeper at a time. A function that can fail returns -1, and neaptide_error() says why.
-#include <signal.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <vector>
 
 #include "../../../board/native/guarded.h"
 #include "../../../native/device_region.h"
+#include "../../../native/process.h"
 #include "../region/page_table.h"
 
 using namespace neaptide;
@@ -36,10 +34,15 @@ std::uint64_t pages_allowed(const Board& board) {
   return (board.capacity_bytes() - std::min(board.capacity_bytes(), outside)) / board.chunk_bytes();
 }
 
-/// A keeper that is gone: whether the device still has memory that only it held.
-bool lingers(const Board& board, std::int32_t pid) {
-  if (pid == 0 || kill(pid, 0) == 0 || errno == EPERM) return false;  // another process has the number by now
-  return board.region()->lingers(board.region_setting(), pid);
+/// Whether the device still has memory that only the last keeper held. Its lock ends before its process does: while it
+/// is on its way out, it counts as there.
+bool last_keeper_lingers(const Board& board) {
+  const CudaRegion& region = cuda_region(board);
+  const ProcessId keeper{region.keeper_pid.load(), region.keeper_start_time.load()};
+  if (keeper.pid == 0) return false;
+  if (probe(keeper) != ProcessState::gone) return true;
+  if (is_recycled(keeper)) return false;  // NVML would speak of the process that has the number now
+  return board.region()->lingers(board.region_setting(), keeper.pid);
 }
 
 }  // namespace
@@ -51,16 +54,18 @@ void neaptide_pages_set_isolate(BoardHandle* handle) { cuda_region(*handle->boar
 std::int32_t neaptide_pages_keeper(BoardHandle* handle) { return cuda_region(*handle->board).keeper_pid.load(); }
 
 /// This process becomes the keeper. 0: not yet, because the device still has memory of the last one; -1: it cannot.
-int neaptide_pages_begin(BoardHandle* handle, std::int32_t pid) {
+int neaptide_pages_begin(BoardHandle* handle) {
   return guarded(
       [&] {
         CudaRegion& region = cuda_region(*handle->board);
-        if (lingers(*handle->board, region.keeper_pid.load())) return 0;
+        if (last_keeper_lingers(*handle->board)) return 0;
         region.generation.fetch_add(1);
         for (std::uint32_t page = 0; page < pages_high(region); ++page)
           if (const PageWord word = page_at(region, page); word.state == PageState::making)
             region.pages[page].word.store(word.in(PageState::absent).pack());
-        region.keeper_pid.store(pid);
+        const ProcessId self = this_process();
+        region.keeper_start_time.store(self.start_time);
+        region.keeper_pid.store(self.pid);
         return 1;
       },
       -1);

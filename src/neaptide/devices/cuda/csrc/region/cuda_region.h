@@ -23,6 +23,7 @@ struct CudaRegion {
   Word64 isolate;        // 1: a page is unmapped when it is given back, and zeroed when it is taken
   // The process that makes pages; a new one has a new generation.
   std::atomic<std::int32_t> keeper_pid;
+  Word64 keeper_start_time;
   Word32 generation;
   Word32 pages_high;  // pages from here on were never made
   Word64 next_given;
