@@ -200,7 +200,7 @@ def _compared(program: Program, alone: Ran, ran: Ran, jobs: int) -> list[str]:
         wrong.append(f"alone it ended with {alone.code}: {_last_line(alone.errors)}")
     if ran.code is None:
         wrong.append("it hung")
-    elif ran.code != (expected := program.exit if program.jobs else NOT_SHARED):
+    elif ran.code != (expected := program.exit or (0 if program.jobs else NOT_SHARED)):
         wrong.append(f"it ended with {ran.code}, not {expected}: {_last_line(ran.errors)}")
     if ran.losses(program.threads) != alone.losses(program.threads):
         wrong.append(f"its losses differ ({len(ran.losses())} lines, alone {len(alone.losses())})")
