@@ -88,7 +88,7 @@ class Neaptide(Policy):
         danger = Danger.of(bound, others, self.lead, view.now_ns) if bound else NO_DANGER
         actions += [*put_first(bound), *keep_ready(here, view.budget_bytes, view.lanes)]
         actions += [SetGate(job.name, open=True) for job in bound if not job.gate_open or job.gate_until_ns]
-        actions += [change for job in others if (change := danger.gate(job, view.now_ns)) is not None]
+        actions += danger.gates(others, view.now_ns)
         wake_ns = min(danger.wake_ns(view.now_ns), self._starts(here, danger, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
@@ -120,9 +120,10 @@ class Neaptide(Policy):
             return NEVER
         bound = [job for job in ready if job.deadline_ns is not None]
         competition = Competition(here, view.now_ns)
-        others = sorted([job for job in ready if job.deadline_ns is None and competition.may_start(job)], key=due)
-        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
-        serve_ns = {job.name: min(slack.serve_at_ns(job), danger.at_ns) for job in bound}
+        others = [job for job in ready if job.deadline_ns is None]
+        if view.has_priorities:
+            others = sorted([job for job in others if competition.may_start(job)], key=due)
+        serve_ns = self._serve_ns(bound, here, danger)
         batches = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
         wake_ns = min((serve_ns[job.name] for job in bound if job not in batches), default=NEVER)
         wake_ns = min(wake_ns, competition.wake_ns or NEVER)
@@ -151,6 +152,13 @@ class Neaptide(Policy):
         starts, delay_ns = stagger.plan(others, [*running, *batches], free_bytes - kept_bytes, pays)
         actions += [Start(job.name) for job in [*batches, *starts]]
         return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
+
+    def _serve_ns(self, bound: Sequence[JobView], here: Sequence[JobView], danger: Danger) -> dict[str, int]:
+        """When the waiting samples of each job with a deadline are to be served."""
+        if not bound:
+            return {}
+        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
+        return {job.name: min(slack.serve_at_ns(job), danger.at_ns) for job in bound}
 
     def _room_beside(self, used: float, own: float) -> bool:
         return used + own <= self.width or (1 - own) / (1 + used) >= self.gain

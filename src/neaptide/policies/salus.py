@@ -69,9 +69,10 @@ class Salus(Policy):
         actions = _changes(view, lanes.lane_of()) + lanes.resizing(view.lanes)
         competition = Competition([job for jobs in lanes.members.values() for job in jobs], view.now_ns)
         for jobs in lanes.members.values():
-            ready = [job for job in jobs if not in_iteration(job) and has_work(job) and not job.evicted]
-            ready = [job for job in ready if competition.may_start(job)]
-            if ready and not any(in_iteration(job) for job in jobs):
+            if [job for job in jobs if in_iteration(job)]:
+                continue
+            ready = [job for job in jobs if has_work(job) and not job.evicted and competition.may_start(job)]
+            if ready:
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
         wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
         return asked_again([*actions, *wakes], view)
@@ -80,7 +81,7 @@ class Salus(Policy):
 
     def _admit(self, lanes: Lanes, view: View, turns: frozenset[str]) -> Lanes:
         """The lanes with all jobs that can be admitted now."""
-        waiting = [job for job in view.in_state(QUEUED, SUSPENDED) if self._may_run(job, view)]
+        waiting = [job for job in view.away if self._may_run(job, view)]
         entries = {job.name: self._entry(job, view.now_ns, turns) for job in waiting}
         if self.order is Order.PACK and not any(entry[0] <= _AGED for entry in entries.values()):
             lanes = lanes.spread()
@@ -165,7 +166,9 @@ class Salus(Policy):
 
     def _with_turns(self, view: View) -> frozenset[str]:
         """The jobs whose turn it is among jobs that do not fit together."""
-        waiting, inside = view.in_state(QUEUED, SUSPENDED), view.admitted
+        if not view.away:
+            return frozenset()
+        waiting, inside = view.away, view.admitted
         without_end = [other for other in inside if endless(other)]
         found = set(with_turns(view))
         for job in waiting:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from neaptide.core.control.actions import SetGate
+from neaptide.core.control.actions import Action, SetGate
 from neaptide.core.control.job import READY, RUNNING
 from neaptide.core.control.view import JobView
 from neaptide.policies.parts.slack import NEVER, ops_of_others_ns
@@ -51,6 +51,12 @@ class Danger:
             helps_until_ns=min((_helps_until_ns(job, now_ns) for job in helped), default=NEVER),
             margin_ns=min((demand_ns(job) for job in helped), default=0) // _HALF_OPEN,
         )
+
+    def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:
+        """The changes to the gates of other jobs."""
+        if self.at_ns == NEVER:
+            others = [job for job in others if not job.gate_open or job.gate_until_ns is not None]
+        return [change for job in others if (change := self.gate(job, now_ns)) is not None]
 
     def gate(self, job: JobView, now_ns: int) -> SetGate | None:
         """How the gate of another job is to be changed; None: it is as it should be."""

@@ -20,8 +20,7 @@ from neaptide.policies.parts.admission import expects_work
 
 def in_iteration(job: JobView) -> bool:
     """Whether the job is inside an iteration: it holds ephemeral bytes, or will again when it is resumed."""
-    begun = job.position_ns > 0 or bool(job.serving)
-    return job.state is RUNNING or (job.state is SUSPENDED and begun)
+    return job.state is RUNNING or (job.state is SUSPENDED and (job.position_ns > 0 or bool(job.serving)))
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,10 @@ class Lanes:
 
     @classmethod
     def of(cls, view: View) -> Lanes:
-        members: dict[int, tuple[JobView, ...]] = {}
-        for job in view.jobs:
-            if job.admitted:
-                lane = job.lane or 0
-                members[lane] = (*members.get(lane, ()), job)
-        return cls(view.budget_bytes, members)
+        members: dict[int, list[JobView]] = {}
+        for job in view.admitted:
+            members.setdefault(job.lane or 0, []).append(job)
+        return cls(view.budget_bytes, {lane: tuple(jobs) for lane, jobs in members.items()})
 
     @once
     def sizes(self) -> Mapping[int, int]:
@@ -48,7 +45,7 @@ class Lanes:
     @once
     def free_bytes(self) -> int:
         """Bytes that the safety condition leaves free; below zero when it does not hold."""
-        persistent = sum(job.profile.persistent_bytes for jobs in self.members.values() for job in jobs)
+        persistent = sum([job.profile.persistent_bytes for jobs in self.members.values() for job in jobs])
         return self.capacity_bytes - persistent - sum(self.sizes.values())
 
     @property
@@ -64,7 +61,9 @@ class Lanes:
         After a merge a lane may hold more than fits beside the others; until its iterations have ended it gets what
         there is. Evicted jobs have their bytes when the engine has restored them.
         """
-        here = {lane: tuple(job for job in jobs if not job.evicted) for lane, jobs in self.members.items()}
+        here = {lane: tuple([job for job in jobs if not job.evicted]) for lane, jobs in self.members.items()}
+        if here == self.members and self.sizes == present:
+            return []
         wanted = {lane: _size(jobs, self.settled) for lane, jobs in here.items() if jobs}
         sizes = {lane: min(size, wanted.get(lane, 0)) for lane, size in present.items()}
         at_rest = sum(job.profile.persistent_bytes for jobs in here.values() for job in jobs)
@@ -162,5 +161,7 @@ class Lanes:
 
 
 def _size(jobs: tuple[JobView, ...], settled: bool) -> int:
-    largest = max(job.profile.ephemeral_bytes for job in jobs)
-    return largest if settled else max(largest, sum(job.profile.ephemeral_bytes for job in jobs if in_iteration(job)))
+    largest = max([job.profile.ephemeral_bytes for job in jobs])
+    if settled:
+        return largest
+    return max(largest, sum([job.profile.ephemeral_bytes for job in jobs if in_iteration(job)]))

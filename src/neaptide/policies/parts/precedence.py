@@ -27,6 +27,8 @@ class Precedence:
     @once
     def kept(self) -> list[JobView]:
         """The other jobs that may be on the device beside the first ones: each could run there, one at a time."""
+        if sum([job.profile.peak_bytes for job in self.after]) <= self._left_bytes:
+            return list(self.after)  # the usual case: all peaks fit at once
         kept, together = list[JobView](), Together()
         for job in self.after:
             if together.fits_with(job.profile, self._left_bytes):

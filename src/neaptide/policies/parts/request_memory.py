@@ -17,6 +17,8 @@ _LANE = 0
 def keep_ready(here: Sequence[JobView], budget_bytes: int, lanes: Mapping[int, int]) -> list[Action]:
     """Puts the jobs with a deadline into a lane of what their requests need; into none if others could not run then."""
     bound = [job for job in here if job.deadline_ns is not None]
+    if not bound and not lanes:
+        return []
     wanted = _ready_bytes(bound, [job for job in here if job.deadline_ns is None], budget_bytes)
     lane = _LANE if wanted else None
     between = [job for job in bound if job.state is not RUNNING]  # lanes change between iterations
