@@ -53,7 +53,8 @@ def job(name: str, *plans: Profile, state: JobState = JobState.READY, **facts: A
         "deadline_ns": None,
         **facts,
     }
-    return JobView(name=name, state=state, plans=plans or (tide(1),), **given)
+    plans = plans or (tide(1),)
+    return JobView(name=name, state=state, plans=plans, profile=plans[given["plan"]], **given)
 
 
 def view(

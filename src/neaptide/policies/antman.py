@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from neaptide.core.control.actions import Action, SetGate, SetPlan, Start
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import QUEUED, READY, RUNNING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
-from neaptide.policies.parts.idle import asked_again, long_idle
+from neaptide.policies.parts.idle import asked_again, long_idle_servers
 from neaptide.policies.parts.precedence import Precedence, in_turn
 
 
@@ -39,31 +39,39 @@ class AntMan(Policy):
         ranks = in_turn(view)
         if not ranks:
             return []
-        first = max([job for job in ranks if not long_idle(job, view.now_ns)] or ranks, key=lambda job: job.priority)
-        plans = self._plans(ranks, first, view.budget_bytes)
-        changed = [job for job in ranks if plans[job.name] != job.plan]
+        idle = long_idle_servers(view)
+        guaranteed = max([job for job in ranks if job not in idle] or ranks, key=lambda job: job.priority)
+        plans = self._plans(ranks, guaranteed, view.budget_bytes)
+        changed = [job for job in ranks if plans.get(job.name, job.plan) != job.plan]
         smaller = [job for job in changed if job.plans[plans[job.name]].peak_bytes < job.profile.peak_bytes]
-        view = replace(view, jobs=tuple(replace(job, plan=plans.get(job.name, job.plan)) for job in view.jobs))
-        named = {job.name: job for job in view.jobs}
-        ranks = [named[job.name] for job in ranks]
+        larger = [job for job in changed if job not in smaller]
+        if changed:
+            named = {job.name: job.following(plans.get(job.name, job.plan)) for job in view.jobs}
+            view = replace(view, jobs=tuple(named.values()))
+            ranks, guaranteed = [named[job.name] for job in ranks], named[guaranteed.name]
 
-        guaranteed = named[first.name]
         order = Precedence(view, [guaranteed], [job for job in ranks if job is not guaranteed])
         held = self._slowed(guaranteed, view.now_ns)
         # No gate for the guaranteed job, nor for a job without a place beside it, which is to end its iteration soon.
-        gates = {job.name: not held or job not in order.kept for job in ranks}
+        behind_gates = order.kept if held else []
+        gates = [(job, job not in behind_gates) for job in ranks if job.admitted]
         actions: list[Action] = [
-            *(SetGate(job.name, gates[job.name]) for job in ranks if job.admitted and job.gate_open != gates[job.name]),
-            *(SetPlan(job.name, plans[job.name]) for job in smaller),  # first: they make room for jobs that come in
+            *[SetGate(job.name, is_open) for job, is_open in gates if job.gate_open is not is_open],
+            *[SetPlan(job.name, plans[job.name]) for job in smaller],  # first: they make room for jobs that come in
             *order.moves,
-            *(SetPlan(job.name, plans[job.name]) for job in changed if job not in smaller),
-            *(Start(job.name) for job in order.ready([guaranteed])),
+            *[SetPlan(job.name, plans[job.name]) for job in larger],
+            *[Start(job.name) for job in order.ready([guaranteed])],
         ]
         actions += [] if held else [Start(job.name) for job in order.beside]
         return asked_again(actions, view)
 
     def _plans(self, ranks: Sequence[JobView], guaranteed: JobView, budget_bytes: int) -> dict[str, int]:
-        """The plan of each job: the guaranteed one's first, and for the others the fastest that fits beside it."""
+        """The plan of each job: the guaranteed one's first, and for the others the fastest that fits beside it.
+
+        Empty if no job has a choice.
+        """
+        if max([len(job.plans) for job in ranks]) == 1:
+            return {}
         plans = {job.name: job.plan for job in ranks}
         if _between_iterations(guaranteed) and guaranteed.plans[0].peak_bytes <= budget_bytes:
             plans[guaranteed.name] = 0
@@ -80,7 +88,7 @@ class AntMan(Policy):
     def _slowed(self, guaranteed: JobView, now_ns: int) -> bool:
         """Whether the guaranteed job runs, or could, and has fallen behind."""
         took_ns, alone_ns = guaranteed.busy_ns, guaranteed.service_ns
-        if guaranteed.state is JobState.RUNNING:
+        if guaranteed.state is RUNNING:
             took_ns += now_ns - guaranteed.started_ns
             alone_ns += guaranteed.position_ns
         elif not guaranteed.wants_to_run:
@@ -89,4 +97,4 @@ class AntMan(Policy):
 
 
 def _between_iterations(job: JobView) -> bool:
-    return job.state in (JobState.READY, JobState.QUEUED)
+    return job.state in (READY, QUEUED)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import QUEUED, READY, RUNNING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import expects_work, has_work
@@ -57,12 +57,12 @@ class Gandiva(Policy):
 
     def _over(self, here: Sequence[JobView], now_ns: int) -> bool:
         """Whether the owner's slice has ended, or the owner has no work."""
-        owners = [job for job in here if job.lane == _OWNER and (job.state is JobState.RUNNING or expects_work(job))]
+        owners = [job for job in here if job.lane == _OWNER and (job.state is RUNNING or expects_work(job))]
         return all(now_ns - owner.lane_since_ns >= self.slice_ns for owner in owners)
 
     def _leave(self, here: Sequence[JobView], over: bool) -> list[JobView]:
         """The jobs to suspend between iterations: all when the slice is over, before that a guest that hurts."""
-        ready = [job for job in here if job.state is JobState.READY and not job.finishing]
+        ready = [job for job in here if job.state is READY and not job.finishing]
         if over:
             return ready
         guests = [job for job in ready if job.lane == _GUEST]
@@ -93,4 +93,4 @@ def _left(stay: Sequence[JobView], view: View) -> int:
 def _bring(job: JobView, lane: int) -> list[Action]:
     if job.evicted:
         return []
-    return [Admit(job.name, lane)] if job.state is JobState.QUEUED else [Resume(job.name), MoveLane(job.name, lane)]
+    return [Admit(job.name, lane)] if job.state is QUEUED else [Resume(job.name), MoveLane(job.name, lane)]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.control.actions import Action, Admit, Resume, SetGate, Start, WakeAt
-from neaptide.core.control.job import JobState
+from neaptide.core.control.actions import Action, SetGate, Start, WakeAt
+from neaptide.core.control.job import RUNNING, SUSPENDED
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.deadlines import bound_in_flight, has_deadline, put_first
-from neaptide.policies.parts.idle import asked_again, long_idle
+from neaptide.policies.parts.idle import asked_again, long_idle_servers
 from neaptide.policies.parts.precedence import Precedence, in_turn
 from neaptide.policies.parts.shares import Competition
 from neaptide.policies.parts.slack import NEVER, Slack
@@ -37,16 +37,16 @@ class Herald(Policy):
 
     def decide(self, view: View) -> Sequence[Action]:
         jobs = in_turn(view)
-        bound = [job for job in jobs if has_deadline(job) and not long_idle(job, view.now_ns)]
+        idle = long_idle_servers(view)
         rest = [job for job in jobs if not has_deadline(job)]
+        bound = [job for job in jobs if has_deadline(job) and job not in idle]
         order, slack = Precedence(view, bound, [job for job in jobs if job not in bound]), Slack(self.spare)
-        coming = {move.job for move in order.moves if isinstance(move, (Admit, Resume))}
-        here = [job for job in bound if job.admitted or job.name in coming]
+        here = [job for job in bound if job.admitted or job.name in order.coming]
         ready = order.ready(bound)
         due = [job for job in ready if slack.serve_at_ns(job) <= view.now_ns]
-        competition = Competition([job for job in order.kept if job.state is not JobState.SUSPENDED], view.now_ns)
-        actions = [*order.moves, *put_first(here), *(Start(job.name) for job in due)]
-        serves = bool(due) or any(job.state is JobState.RUNNING for job in bound)
+        competition = Competition([job for job in order.kept if job.state is not SUSPENDED], view.now_ns)
+        actions = [*order.moves, *put_first(here), *[Start(job.name) for job in due]]
+        serves = bool(due) or any(job.state is RUNNING for job in bound)
         actions += [SetGate(job.name, not serves) for job in rest if job.admitted and job.gate_open is serves]
         actions += bound_in_flight(rest, attached=bool(here))
         actions += [Start(job.name) for job in order.beside if competition.may_start(job)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Start
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import READY, RUNNING, SUSPENDED
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work
@@ -37,7 +37,7 @@ class Mig(Policy):
             raise ValueError(f"instances must be one of {', '.join(map(str, _PROFILES))}, not {self.instances}")
 
     def decide(self, view: View) -> Sequence[Action]:
-        inside = view.in_state(JobState.READY, JobState.RUNNING, JobState.SUSPENDED)
+        inside = view.in_state(READY, RUNNING, SUSPENDED)
         small_bytes, small = self._instance(view)
         coming: list[JobView] = []
         for job in view.queued:

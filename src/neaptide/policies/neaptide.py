@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from neaptide.core.control.actions import Action, SetGate, SetPlan, Start, Suspend, WakeAt
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import QUEUED, READY, RUNNING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work, over_budget
 from neaptide.policies.parts.danger import NO_DANGER, Danger
 from neaptide.policies.parts.deadlines import put_first
-from neaptide.policies.parts.idle import asked_again, long_idle
+from neaptide.policies.parts.idle import asked_again, long_idle_servers
 from neaptide.policies.parts.plans import best_plan
 from neaptide.policies.parts.request_memory import keep_ready
 from neaptide.policies.parts.residence import Residence, remaining_ns
@@ -75,8 +73,9 @@ class Neaptide(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
-        fair, turns = any(endless(job) for job in view.jobs), with_turns(view.jobs)
+        fair, turns = bool([job for job in view.jobs if endless(job)]), with_turns(view)
         ranks = {job.name: self._rank(job, view.now_ns, fair, job.name in turns) for job in view.jobs}
+        ranks |= {job.name: (2, 0, 0, True, job.since_ns) for job in long_idle_servers(view)}
         ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
         residence = Residence(
             ranked, view.budget_bytes, view.now_ns, self.in_flight, lambda job: not ranks[job.name][3]
@@ -89,19 +88,17 @@ class Neaptide(Policy):
         danger = Danger.of(bound, others, self.lead, view.now_ns) if bound else NO_DANGER
         actions += [*put_first(bound), *keep_ready(here, view.budget_bytes, view.lanes)]
         actions += [SetGate(job.name, open=True) for job in bound if not job.gate_open or job.gate_until_ns]
-        actions += [change for job in others if (change := danger.gate(job, view.now_ns)) is not None]
+        actions += danger.gates(others, view.now_ns)
         wake_ns = min(danger.wake_ns(view.now_ns), self._starts(here, danger, view, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
         return asked_again(actions, view)
 
     def _rank(self, job: JobView, now_ns: int, fair: bool, has_turn: bool) -> tuple[int, ...]:
-        if long_idle(job, now_ns):
-            return (2, 0, 0, True, job.since_ns)
         if job.deadline_ns is not None:
             return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
         left_ns = remaining_ns(job)
-        waits = job.state is not JobState.RUNNING
+        waits = job.state is not RUNNING
         aged = waits and now_ns - job.since_ns > self.patience * left_ns
         return (1, not has_turn, -job.priority, not aged, job.share_ns if fair else left_ns, job.since_ns)
 
@@ -112,26 +109,27 @@ class Neaptide(Policy):
                 plan = best_plan(job, others, budget_bytes, self.in_flight)
                 if plan is not None and plan != job.plan:
                     actions.append(SetPlan(job.name, plan))
-                    here[index] = replace(job, plan=plan)
+                    here[index] = job.following(plan)
         return here
 
     def _starts(self, here: Sequence[JobView], danger: Danger, view: View, actions: list[Action]) -> int:
         """Adds the starts; returns when the next one may be possible."""
-        running = [job for job in here if job.state is JobState.RUNNING]
-        ready = [job for job in here if job.state in (JobState.READY, JobState.QUEUED) and has_work(job)]
+        running = [job for job in here if job.state is RUNNING]
+        ready = [job for job in here if job.state in (READY, QUEUED) and has_work(job)]
         if not ready:
             return NEVER
         bound = [job for job in ready if job.deadline_ns is not None]
         competition = Competition(here, view.now_ns)
-        others = sorted([job for job in ready if job.deadline_ns is None and competition.may_start(job)], key=due)
-        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
-        serve_ns = {job.name: min(slack.serve_at_ns(job), danger.at_ns) for job in bound}
+        others = [job for job in ready if job.deadline_ns is None]
+        if view.has_priorities:
+            others = sorted([job for job in others if competition.may_start(job)], key=due)
+        serve_ns = self._serve_ns(bound, here, danger)
         batches = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
         wake_ns = min((serve_ns[job.name] for job in bound if job not in batches), default=NEVER)
         wake_ns = min(wake_ns, competition.wake_ns or NEVER)
 
         free_bytes = view.budget_bytes - sum([job.profile.persistent_bytes for job in here])
-        idle = [job for job in here if job.deadline_ns is not None and job.state is not JobState.RUNNING]
+        idle = [job for job in here if job.deadline_ns is not None and job.state is not RUNNING]
         kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in batches)
         if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
             kept_bytes = 0  # else that job could never run; a batch may have to wait for it instead
@@ -154,6 +152,13 @@ class Neaptide(Policy):
         starts, delay_ns = stagger.plan(others, [*running, *batches], free_bytes - kept_bytes, pays)
         actions += [Start(job.name) for job in [*batches, *starts]]
         return wake_ns if delay_ns is None else min(wake_ns, view.now_ns + delay_ns)
+
+    def _serve_ns(self, bound: Sequence[JobView], here: Sequence[JobView], danger: Danger) -> dict[str, int]:
+        """When the waiting samples of each job with a deadline are to be served."""
+        if not bound:
+            return {}
+        slack = Slack(self.spare, self.lead, ops_of_others_ns([job for job in here if job.deadline_ns is None]))
+        return {job.name: min(slack.serve_at_ns(job), danger.at_ns) for job in bound}
 
     def _room_beside(self, used: float, own: float) -> bool:
         return used + own <= self.width or (1 - own) / (1 + used) >= self.gain

@@ -11,7 +11,7 @@ from enum import Enum
 
 from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start, Suspend, WakeAt
 from neaptide.core.control.events import PhaseEnded
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import INFERENCE, QUEUED, SUSPENDED, TRAINING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import expects_work, has_work, over_budget
@@ -69,9 +69,10 @@ class Salus(Policy):
         actions = _changes(view, lanes.lane_of()) + lanes.resizing(view.lanes)
         competition = Competition([job for jobs in lanes.members.values() for job in jobs], view.now_ns)
         for jobs in lanes.members.values():
-            ready = [job for job in jobs if not in_iteration(job) and has_work(job) and not job.evicted]
-            ready = [job for job in ready if competition.may_start(job)]
-            if ready and not any(in_iteration(job) for job in jobs):
+            if [job for job in jobs if in_iteration(job)]:
+                continue
+            ready = [job for job in jobs if has_work(job) and not job.evicted and competition.may_start(job)]
+            if ready:
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
         wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
         return asked_again([*actions, *wakes], view)
@@ -80,7 +81,7 @@ class Salus(Policy):
 
     def _admit(self, lanes: Lanes, view: View, turns: frozenset[str]) -> Lanes:
         """The lanes with all jobs that can be admitted now."""
-        waiting = [job for job in view.in_state(JobState.QUEUED, JobState.SUSPENDED) if self._may_run(job, view)]
+        waiting = [job for job in view.away if self._may_run(job, view)]
         entries = {job.name: self._entry(job, view.now_ns, turns) for job in waiting}
         if self.order is Order.PACK and not any(entry[0] <= _AGED for entry in entries.values()):
             lanes = lanes.spread()
@@ -90,7 +91,7 @@ class Salus(Policy):
             whole = self.order is Order.FIFO and bool(busy) and not job.evicted  # it does not share
             if whole and not aged:
                 break
-            pressing = (aged or job.kind is JobKind.INFERENCE) and not whole
+            pressing = (aged or job.kind is INFERENCE) and not whole
             share = pressing or self.order is not Order.PACK
             placed = None if whole else lanes.place(job, self._most_lanes, share=share)
             if placed is None and pressing:
@@ -115,7 +116,7 @@ class Salus(Policy):
         """Whether the job wants a place: not if it is larger than the budget, or suspended without work."""
         if job.profile.peak_bytes > view.budget_bytes:
             return False
-        return job.state is JobState.QUEUED or expects_work(job)
+        return job.state is QUEUED or expects_work(job)
 
     def _instead_of_idle(self, lanes: Lanes, job: JobView, now_ns: int) -> Lanes | None:
         """The lanes with the job in the place of the fewest servers that are long idle, longest idle first."""
@@ -165,11 +166,13 @@ class Salus(Policy):
 
     def _with_turns(self, view: View) -> frozenset[str]:
         """The jobs whose turn it is among jobs that do not fit together."""
-        waiting, inside = view.in_state(JobState.QUEUED, JobState.SUSPENDED), view.admitted
+        if not view.away:
+            return frozenset()
+        waiting, inside = view.away, view.admitted
         without_end = [other for other in inside if endless(other)]
-        found = set(with_turns(view.jobs))
+        found = set(with_turns(view))
         for job in waiting:
-            may_leave = inside if job.state is JobState.SUSPENDED else without_end
+            may_leave = inside if job.state is SUSPENDED else without_end
             if any(leaves_for(other, job) for other in may_leave if other.priority < job.priority):
                 found.add(job.name)
         if self.order is Order.FIFO or without_end:
@@ -194,13 +197,13 @@ class Salus(Policy):
             case Order.PACK if not self._aged(job, now_ns):
                 unknown, remaining_ns = self._remaining(job)
                 left_ns = remaining_ns if unknown else -remaining_ns
-                return (_IN_TURN, *due(job), job.kind is JobKind.TRAINING, -unknown, left_ns)
+                return (_IN_TURN, *due(job), job.kind is TRAINING, -unknown, left_ns)
         tier, _, *rest = self._entry(job, now_ns, turns)
         return (tier, *due(job), *rest)
 
     def _remaining(self, job: JobView) -> tuple[bool, int]:
         """(False, device time to the job's end), or (True, device time so far) if the end is unknown."""
-        if job.kind is JobKind.INFERENCE:
+        if job.kind is INFERENCE:
             return False, -(-len(job.requests) // job.profile.batch) * job.profile.solo_ns
         left_ns = job.remaining_ns
         return (True, job.share_ns) if not left_ns else (False, left_ns)
@@ -213,10 +216,10 @@ def _changes(view: View, lane_of: Mapping[str, int]) -> list[Action]:
         lane = lane_of.get(job.name)
         if lane is None or job.evicted:
             continue
-        if job.state is JobState.QUEUED:
+        if job.state is QUEUED:
             actions.append(Admit(job.name, lane))
             continue
-        if job.state is JobState.SUSPENDED:
+        if job.state is SUSPENDED:
             actions.append(Resume(job.name))
         if job.lane != lane:
             actions.append(MoveLane(job.name, lane))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Start
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import READY, RUNNING, SUSPENDED
 from neaptide.core.control.policy import Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work
@@ -28,7 +28,7 @@ class Spatial(Policy):
     parts: int | None = None
 
     def decide(self, view: View) -> Sequence[Action]:
-        inside = view.in_state(JobState.READY, JobState.RUNNING, JobState.SUSPENDED)
+        inside = view.in_state(READY, RUNNING, SUSPENDED)
         left = view.budget_bytes - sum(self._part(job, view) for job in inside)
         actions: list[Action] = []
         ready = view.startable

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Resume, SetGate, Start
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import RUNNING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import admit_in_order, resumable
@@ -53,4 +53,4 @@ class SwitchFlow(Policy):
 
 def _claim(job: JobView) -> tuple[bool, bool, int]:
     """The order in which jobs own the device; an iteration that begins now is the youngest."""
-    return not has_deadline(job), job.state is not JobState.RUNNING, job.started_ns
+    return not has_deadline(job), job.state is not RUNNING, job.started_ns

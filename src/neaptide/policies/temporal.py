@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Resume, Start
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import READY, RUNNING, SUSPENDED
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import View
 from neaptide.policies.parts.admission import admit_in_order, has_work, resumable
@@ -45,7 +45,7 @@ class Fifo(Policy):
     name = "fifo"
 
     def decide(self, view: View) -> Sequence[Action]:
-        inside = view.in_state(JobState.READY, JobState.RUNNING, JobState.SUSPENDED)
+        inside = view.in_state(READY, RUNNING, SUSPENDED)
         if inside:
             return [Start(job.name) for job in inside if job.wants_to_run]
         head = next((job for job in view.queued if job.profile.peak_bytes <= view.budget_bytes), None)

@@ -107,6 +107,7 @@ class VirtualEngine:
         self._now_ns = 0
         self._positions = np.zeros(len(self._by_number), dtype=np.int64)
         self._held = np.zeros(len(self._by_number), dtype=np.int64)
+        self._positions_address, self._held_address = self._positions.ctypes.data, self._held.ctypes.data
 
     def _add(self, job: Job, device: DeviceSpec, requests: int) -> None:
         number = self._library.neaptide_add_job(self._handle, _UNBOUNDED)
@@ -193,7 +194,7 @@ class VirtualEngine:
                 self._set_lane(course, action.lane)
 
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
-        self._library.neaptide_observe(self._handle, self._positions.ctypes.data, self._held.ctypes.data)
+        self._library.neaptide_observe(self._handle, self._positions_address, self._held_address)
         positions, held = self._positions.tolist(), self._held.tolist()
         numbers = {job: self._courses[job].number for job in jobs}
         return {job: Observation(positions[number], held[number]) for job, number in numbers.items()}

@@ -7,7 +7,7 @@ import pytest
 from neaptide.core.control.job import JobState
 from neaptide.core.rules.turns import ITERATIONS
 from neaptide.policies.parts.shares import Competition, due, leaves_for, with_turns
-from views import job, tide
+from views import job, tide, view
 
 FULL = tide(1, utilisation=1.0)
 TURN = ITERATIONS * 10  # of a job of `views`
@@ -33,10 +33,10 @@ def test_a_job_of_a_lower_priority_displaces_another_when_it_is_owed_a_turn() ->
 
 def test_a_job_has_its_turn_from_when_it_is_owed_one_until_it_has_had_as_much() -> None:
     high = job("high", priority=1, priority_ns=TURN)
-    assert with_turns([job("low", state=SUSPENDED), high]) == {"low"}
+    assert with_turns(view(job("low", state=SUSPENDED), high)) == {"low"}
     away = job("high", priority=1, priority_ns=TURN, state=SUSPENDED)
-    assert with_turns([job("low", priority_ns=TURN - 1), away]) == {"low"}
-    assert not with_turns([job("low", priority_ns=TURN), away])
+    assert with_turns(view(job("low", priority_ns=TURN - 1), away)) == {"low"}
+    assert not with_turns(view(job("low", priority_ns=TURN), away))
 
 
 class TestCompetition:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from neaptide.core.control.engine import Observation
-from neaptide.core.control.job import LEGAL, Job, JobKind, JobState
+from neaptide.core.control.job import LEGAL, QUEUED, READY, RUNNING, SUSPENDED, TRAINING, Job, JobState
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.reserve import FIRST_RESERVE, next_reserve
 from neaptide.core.rules.turns import turn_ns
@@ -25,9 +27,9 @@ class Account:
     job: Job
     plans: tuple[Profile, ...]
     arrived_ns: int = 0
-    state: JobState = JobState.QUEUED
+    state: JobState = QUEUED
     since_ns: int = 0
-    before_suspension: JobState = JobState.READY
+    before_suspension: JobState = READY
     evicted: bool = False  # suspended by the engine, which also restores it
     unresponsive: bool = False  # evicted because its process does not respond: its bytes stay on the device
     hidden: bool = False  # unresponsive since a time at which it was suspended or queued, which it still is
@@ -69,12 +71,12 @@ class Account:
 
     @property
     def admitted(self) -> bool:
-        return self.state in (JobState.READY, JobState.RUNNING)
+        return self.state in (READY, RUNNING)
 
     @property
     def state_on_device(self) -> JobState:
         """The job's state; if it is suspended, the state to which it returns."""
-        return self.before_suspension if self.state is JobState.SUSPENDED else self.state
+        return self.before_suspension if self.state is SUSPENDED else self.state
 
     @property
     def turn_ns(self) -> float:
@@ -83,12 +85,12 @@ class Account:
 
     @property
     def has_work(self) -> bool:
-        return self.job.kind is JobKind.TRAINING or bool(self.requests or self.expected or self.serving)
+        return self.job.kind is TRAINING or bool(self.requests or self.expected or self.serving)
 
     @property
     def wants_device(self) -> bool:
-        busy = self.state is JobState.RUNNING
-        return busy or (self.state is JobState.READY and (self.job.kind is JobKind.TRAINING or bool(self.requests)))
+        busy = self.state is RUNNING
+        return busy or (self.state is READY and (self.job.kind is TRAINING or bool(self.requests)))
 
     @property
     def deadline_ns(self) -> int | None:
@@ -130,12 +132,12 @@ class Account:
     def view(self, seen: Observation, priority_ns: int = 0) -> JobView:
         """The job as a policy sees it, with the engine's current observation and the service of its priority."""
         shown, job = self.shown, self.job
-        if (
-            shown is not None
-            and shown.position_ns == seen.position_ns
-            and shown.held_bytes == seen.held_bytes
-            and shown.priority_ns == priority_ns
-        ):
+        position_ns, held_bytes = seen.position_ns, seen.held_bytes
+        if shown is not None:
+            if shown.position_ns != position_ns or shown.held_bytes != held_bytes or shown.priority_ns != priority_ns:
+                self.shown = shown = replace(
+                    shown, position_ns=position_ns, held_bytes=held_bytes, priority_ns=priority_ns
+                )
             return shown
         self.shown = JobView(
             name=job.name,
@@ -146,12 +148,13 @@ class Account:
             arrived_ns=self.arrived_ns,
             plans=self.plans,
             plan=self.plan,
+            profile=self.profile,
             lane=self.lane,
             lane_since_ns=self.lane_since_ns,
             iterations_done=self.iterations_done,
             iterations_left=None if job.iterations is None else job.iterations - self.iterations_done,
             since_ns=self.since_ns,
-            position_ns=seen.position_ns,
+            position_ns=position_ns,
             started_ns=self.started_ns,
             service_ns=self.service_ns,
             share_ns=self.share_ns,
@@ -159,7 +162,7 @@ class Account:
             recent_ns=self.recent_ns,
             moved_ns=self.moved_ns,
             beside=self.beside,
-            held_bytes=seen.held_bytes,
+            held_bytes=held_bytes,
             stalled=self.stalled,
             evicted=self.evicted,
             gate_open=self.gate_open,

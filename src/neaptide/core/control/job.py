@@ -33,6 +33,11 @@ class JobState(Enum):
         return self in (JobState.DONE, JobState.FAILED)
 
 
+# For code that runs at every event: Python 3.11 takes longer to look a member up than to compare it.
+TRAINING, INFERENCE = JobKind.TRAINING, JobKind.INFERENCE
+QUEUED, READY, RUNNING, SUSPENDED = JobState.QUEUED, JobState.READY, JobState.RUNNING, JobState.SUSPENDED
+
+
 # The states that may follow each state. The ledger moves jobs by this table.
 LEGAL: Mapping[JobState, frozenset[JobState]] = MappingProxyType(
     {

@@ -16,7 +16,7 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.account import Account
 from neaptide.core.control.engine import Observation
-from neaptide.core.control.job import Job, JobKind, JobState
+from neaptide.core.control.job import INFERENCE, QUEUED, READY, RUNNING, SUSPENDED, Job, JobState
 from neaptide.core.control.shares import Shares
 from neaptide.core.control.view import View
 from neaptide.core.rules.admission import spare_bytes
@@ -111,10 +111,10 @@ class Ledger:
             case ev.JobEvicted():
                 return event if account.admitted or event.unresponsive else None
             case ev.IterationEnded():
-                if account.state_on_device is not JobState.RUNNING:
+                if account.state_on_device is not RUNNING:
                     return None
                 return msgspec.structs.replace(event, arrivals_ns=account.serving)
-            case ev.JobEnded() if account.state is JobState.QUEUED:
+            case ev.JobEnded() if account.state is QUEUED:
                 return ev.JobFailed(event.at_ns, event.job, "it ended before it was admitted")
         return event
 
@@ -141,7 +141,7 @@ class Ledger:
                 _discard(account.expected, event.arrived_ns)
                 if not event.joins:
                     self._await_iteration(account, event.arrived_ns)
-                elif account.state_on_device is JobState.RUNNING:
+                elif account.state_on_device is RUNNING:
                     account.serving += (event.arrived_ns,)
                 else:
                     account.joining += (event.arrived_ns,)
@@ -179,7 +179,7 @@ class Ledger:
 
     def _await_iteration(self, account: Account, arrived_ns: int, expected: bool = False) -> None:
         """A sample waits for an iteration; one that is expected, for its call before."""
-        if not account.requests and account.state is JobState.READY:
+        if not account.requests and account.state is READY:
             self._shares.join(account)
         insort(account.expected if expected else account.requests, arrived_ns)
 
@@ -190,7 +190,7 @@ class Ledger:
             return
         if event.kept:
             account.kept_until_ns = now_ns + KEPT_NS
-        in_vain = event.kept and account.state is JobState.SUSPENDED  # a policy suspended it
+        in_vain = event.kept and account.state is SUSPENDED  # a policy suspended it
         if not account.evicted and not in_vain:  # resumed by a policy: the account changed with the action
             account.moved_ns = max(account.moved_ns, now_ns - account.asked_to_move_ns)
             return
@@ -203,27 +203,27 @@ class Ledger:
         self._shares.leave()
         account.stalled = False
         account.before_suspension = account.state
-        account.move(JobState.SUSPENDED, now_ns)
+        account.move(SUSPENDED, now_ns)
 
     def _end(self, account: Account, state: JobState, now_ns: int) -> None:
-        if account.state is JobState.SUSPENDED:  # it was suspended just when its last iteration ended
+        if account.state is SUSPENDED:  # it was suspended just when its last iteration ended
             account.move(account.before_suspension, now_ns)
         self._shares.leave()
         account.move(state, now_ns)
         del self._present[account.job.name]
 
     def _end_iteration(self, account: Account, event: ev.IterationEnded) -> None:
-        if account.state is JobState.SUSPENDED:  # it was suspended just when the device passed its last op
-            account.before_suspension = JobState.READY
+        if account.state is SUSPENDED:  # it was suspended just when the device passed its last op
+            account.before_suspension = READY
         else:
-            account.move(JobState.READY, event.at_ns)
+            account.move(READY, event.at_ns)
         account.stalled = False
         done_ns = work_ns(account.profile.solo_ns, event.iterations, event.work)
         account.iterations_done += event.iterations
         for arrived_ns in account.serving if not account.tracked else ():
             account.answered(event.at_ns - arrived_ns)
         account.served()
-        if account.job.kind is JobKind.INFERENCE:
+        if account.job.kind is INFERENCE:
             account.sizes.append((event.iterations if event.work is None else event.work) / event.iterations)
         account.recent_ns = event.took_ns // event.iterations
         account.service_ns += done_ns
@@ -257,19 +257,19 @@ class Ledger:
         state = account.state
         match action:
             case act.Admit():
-                return _unless(state is JobState.QUEUED, "it is not queued") or self._too_much(account, account.profile)
+                return _unless(state is QUEUED, "it is not queued") or self._too_much(account, account.profile)
             case act.Start():
-                if state is JobState.READY and account.job.kind is JobKind.INFERENCE and not account.requests:
+                if state is READY and account.job.kind is INFERENCE and not account.requests:
                     return "no request waits for it"
-                return _unless(state is JobState.READY, "it is not ready")
+                return _unless(state is READY, "it is not ready")
             case act.SetPlan():
                 if not 0 <= action.plan < len(account.plans):
                     return f"it has {len(account.plans)} plans"
-                if state in (JobState.RUNNING, JobState.SUSPENDED):
+                if state in (RUNNING, SUSPENDED):
                     return "it is inside an iteration"
                 return self._too_much(account, account.plans[action.plan]) if account.admitted else None
             case act.Resume():
-                suspended = state is JobState.SUSPENDED and not account.evicted
+                suspended = state is SUSPENDED and not account.evicted
                 return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
             case act.SetShare() if action.share is not None and not 0 < action.share <= 1:
                 return "a share is above 0 and at most 1"
@@ -328,7 +328,7 @@ class Ledger:
                 account.lane, account.lane_since_ns = action.lane, now_ns
                 account.ceiling_bytes = action.ceiling_bytes
                 self._shares.join(account)
-                account.move(JobState.READY, now_ns)
+                account.move(READY, now_ns)
             case act.Start():
                 self._start(account, now_ns)
             case act.SetPlan():
@@ -352,14 +352,14 @@ class Ledger:
                 account.move(account.before_suspension, now_ns)
 
     def _start(self, account: Account, now_ns: int) -> None:
-        account.move(JobState.RUNNING, now_ns)
+        account.move(RUNNING, now_ns)
         account.started_ns = now_ns
-        if account.job.kind is JobKind.INFERENCE:
+        if account.job.kind is INFERENCE:
             served = requests_served(len(account.requests), account.profile.batch)
             account.serving, account.joining = (*account.requests[:served], *account.joining), ()
             del account.requests[:served]
         for other in self._present.values():
-            if other is not account and other.state is JobState.RUNNING:
+            if other is not account and other.state is RUNNING:
                 account.met.add(other.job.name)
                 other.met.add(account.job.name)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from neaptide.core.control.events import Event
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED, TRAINING, JobKind, JobState
+from neaptide.core.once import once
 from neaptide.core.rules import turns
 from neaptide.core.rules.reserve import FIRST_RESERVE
 from neaptide.core.traces.profile import Profile
 
-_ADMITTED = (JobState.READY, JobState.RUNNING)
+_ADMITTED = (READY, RUNNING)
+_AWAY = (QUEUED, SUSPENDED)
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     arrived_ns: int
     plans: tuple[Profile, ...]
     plan: int  # index of the plan in use
+    profile: Profile  # the plan in use
     lane: int | None
     lane_since_ns: int = 0  # when the job entered its lane, or returned to it from host memory
     iterations_done: int
@@ -62,9 +66,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     reserve: float = FIRST_RESERVE  # the share of its deadline to hold in reserve (core.rules.reserve)
     demand_ns: int = 0  # device time that its next request may take alone, from its history; 0: as measured
 
-    @property
-    def profile(self) -> Profile:
-        return self.plans[self.plan]
+    def following(self, plan: int) -> JobView:
+        """The same job with another of its plans in use."""
+        return replace(self, plan=plan, profile=self.plans[plan])
 
     @property
     def admitted(self) -> bool:
@@ -74,9 +78,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wants_to_run(self) -> bool:
         """Whether the job is ready and has work; an inference job has work only while samples wait."""
-        if self.state is not JobState.READY or self.iterations_left == 0:  # a job ends after its last iteration
+        if self.state is not READY or self.iterations_left == 0:  # a job ends after its last iteration
             return False
-        return self.kind is JobKind.TRAINING or bool(self.requests)
+        return self.kind is TRAINING or bool(self.requests)
 
     @property
     def arrivals(self) -> tuple[int, ...]:
@@ -86,7 +90,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def finishing(self) -> bool:
         """Whether the job has done all the iterations that it announced, and so should end now."""
-        return self.state is JobState.READY and self.iterations_left == 0
+        return self.state is READY and self.iterations_left == 0
 
     @property
     def turn_ns(self) -> float:
@@ -106,8 +110,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.iterations_left * self.profile.solo_ns - self.position_ns, 0)
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The device and its jobs at one moment, in the order in which the jobs arrived."""
+class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The device and its jobs at one moment, in the order in which the jobs arrived.
+
+    What several rules of one decision ask for is found once, when it is first asked for.
+    """
 
     now_ns: int
     event: Event  # what the policy is asked about
@@ -121,21 +128,47 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def queued(self) -> list[JobView]:
-        return self.in_state(JobState.QUEUED)
+        return [job for job in self.away if job.state is QUEUED]
+
+    @property
+    def suspended(self) -> list[JobView]:
+        return [job for job in self.away if job.state is SUSPENDED]
 
     @property
     def admitted(self) -> list[JobView]:
-        return [job for job in self.jobs if job.state in _ADMITTED]
+        return list(self._admitted)
 
     @property
     def running(self) -> list[JobView]:
-        return self.in_state(JobState.RUNNING)
+        return [job for job in self._admitted if job.state is RUNNING]
 
     @property
     def startable(self) -> list[JobView]:
-        return [job for job in self.jobs if job.wants_to_run]
+        return [job for job in self._admitted if job.state is READY and job.wants_to_run]
 
     @property
     def persistent_bytes(self) -> int:
         """Bytes leased to the admitted jobs for what outlives their iterations."""
-        return sum(job.profile.persistent_bytes for job in self.jobs if job.admitted)
+        return sum([job.profile.persistent_bytes for job in self._admitted])
+
+    @once
+    def away(self) -> tuple[JobView, ...]:
+        """The jobs that are not on the device: queued or suspended."""
+        if len(self._admitted) == len(self.jobs):
+            return ()
+        return tuple([job for job in self.jobs if job.state in _AWAY])
+
+    @once
+    def idle_servers(self) -> tuple[JobView, ...]:
+        """The inference jobs on the device that are between iterations and have no request."""
+        serving = [job for job in self._admitted if job.kind is not TRAINING and job.state is READY]
+        return tuple([job for job in serving if not (job.requests or job.serving or job.expected)])
+
+    @once
+    def has_priorities(self) -> bool:
+        """Whether some jobs have a higher priority than others."""
+        return len({job.priority for job in self.jobs}) > 1
+
+    @once
+    def _admitted(self) -> tuple[JobView, ...]:
+        return tuple([job for job in self.jobs if job.state in _ADMITTED])

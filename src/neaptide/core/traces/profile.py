@@ -107,7 +107,7 @@ class Profile:
     def ephemeral_bytes(self) -> int:
         return self.curve.peak
 
-    @property
+    @cached_property
     def peak_bytes(self) -> int:
         return self.persistent_bytes + self.ephemeral_bytes
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from neaptide.core.control.actions import Action, Admit
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import READY, RUNNING, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import spare_bytes
-
-RESIDENT = (JobState.READY, JobState.RUNNING)
 
 
 def has_work(job: JobView) -> bool:
     """Whether the job would run if it were ready: an inference job only while samples wait or a batch has begun."""
-    return job.kind is JobKind.TRAINING or bool(job.requests) or bool(job.serving)
+    return job.kind is TRAINING or bool(job.requests) or bool(job.serving)
 
 
 def expects_work(job: JobView) -> bool:
@@ -27,7 +25,7 @@ def without_claim(job: JobView) -> bool:
 
     Before that it has no place on the device, else it would be moved back and away again for nothing.
     """
-    return job.state is JobState.SUSPENDED and not job.evicted and not expects_work(job)
+    return job.state is SUSPENDED and not job.evicted and not expects_work(job)
 
 
 def admissible(view: View, waiting: Iterable[JobView]) -> list[JobView]:
@@ -38,7 +36,7 @@ def admissible(view: View, waiting: Iterable[JobView]) -> list[JobView]:
     waiting, admitted = list(waiting), list[JobView]()
     if not waiting:
         return admitted
-    inside = [job.profile for job in view.in_state(*RESIDENT, JobState.SUSPENDED) if not without_claim(job)]
+    inside = [job.profile for job in view.in_state(READY, RUNNING, SUSPENDED) if not without_claim(job)]
     for job in waiting:
         if job.profile.peak_bytes > view.budget_bytes:
             continue
@@ -62,7 +60,7 @@ def over_budget(view: View) -> list[JobView]:
         return leave  # the usual case: all peaks fit at once
     if spare_bytes([job.profile for job in inside], view.budget_bytes) >= 0:
         return leave
-    inside.sort(key=lambda job: (job.state is JobState.READY, job.arrived_ns))
+    inside.sort(key=lambda job: (job.state is READY, job.arrived_ns))
     while inside and spare_bytes([job.profile for job in inside], view.budget_bytes) < 0:
         leave.append(inside.pop())
     return leave
@@ -73,7 +71,7 @@ def resumable(view: View) -> list[JobView]:
     place.
     """
     back: list[JobView] = []
-    suspended = [job for job in view.in_state(JobState.SUSPENDED) if not without_claim(job)]
+    suspended = [job for job in view.suspended if not without_claim(job)]
     if not suspended:
         return back
     inside = [job.profile for job in view.admitted]

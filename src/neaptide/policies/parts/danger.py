@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from neaptide.core.control.actions import SetGate
-from neaptide.core.control.job import JobState
+from neaptide.core.control.actions import Action, SetGate
+from neaptide.core.control.job import READY, RUNNING
 from neaptide.core.control.view import JobView
 from neaptide.policies.parts.slack import NEVER, ops_of_others_ns
 
@@ -52,6 +52,12 @@ class Danger:
             margin_ns=min((demand_ns(job) for job in helped), default=0) // _HALF_OPEN,
         )
 
+    def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:
+        """The changes to the gates of other jobs."""
+        if self.at_ns == NEVER:
+            others = [job for job in others if not job.gate_open or job.gate_until_ns is not None]
+        return [change for job in others if (change := self.gate(job, now_ns)) is not None]
+
     def gate(self, job: JobView, now_ns: int) -> SetGate | None:
         """How the gate of another job is to be changed; None: it is as it should be."""
         if self.at_ns <= now_ns + (0 if job.gate_open else self.margin_ns):
@@ -79,7 +85,7 @@ def _claims(job: JobView, now_ns: int) -> Iterator[tuple[int, int]]:
     assert job.deadline_ns is not None, f"{job.name} has no deadline"
     allowed_ns = 0 if job.latency_critical else round(job.deadline_ns * (1 - job.reserve))
     if job.serving:
-        left = 1 - job.position_ns / max(job.profile.solo_ns, 1) if job.state is JobState.RUNNING else 1.0
+        left = 1 - job.position_ns / max(job.profile.solo_ns, 1) if job.state is RUNNING else 1.0
         yield job.serving[0] + allowed_ns, round(left * demand_ns(job))
     if _is_answering(job):
         yield job.answering[0] + allowed_ns, 0
@@ -99,7 +105,7 @@ def _helps_until_ns(job: JobView, now_ns: int) -> int:
     """Until when it helps the job that others leave it the device."""
     assert job.deadline_ns is not None
     if job.requests or job.serving:
-        since_ns = job.started_ns if job.state is JobState.RUNNING else job.since_ns
+        since_ns = job.started_ns if job.state is RUNNING else job.since_ns
         return since_ns + round(_PATIENCE * demand_ns(job)) + _PATIENCE_NS
     if coming := _waiting(job, now_ns):
         return min(coming) + job.deadline_ns
@@ -111,7 +117,7 @@ def _is_answering(job: JobView) -> bool:
 
     The program needs a core for that, or calls its model again. Other jobs wait so long, but no longer than a moment.
     """
-    return job.latency_critical and bool(job.answering) and job.state is JobState.READY
+    return job.latency_critical and bool(job.answering) and job.state is READY
 
 
 def _alike(until_ns: int | None, wanted_ns: int | None, now_ns: int) -> bool:

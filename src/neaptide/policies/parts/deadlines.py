@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from neaptide.core.control.actions import Action, CapInFlight, SetClass
-from neaptide.core.control.job import JobKind
+from neaptide.core.control.job import INFERENCE
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.in_flight import DEFAULT_IN_FLIGHT, IN_FLIGHT_NS
 from neaptide.core.traces.profile import Profile
@@ -14,7 +14,7 @@ from neaptide.core.traces.profile import Profile
 
 def has_deadline(job: JobView) -> bool:
     """Whether the job serves requests within an SLO."""
-    return job.kind is JobKind.INFERENCE and job.deadline_ns is not None
+    return job.kind is INFERENCE and job.deadline_ns is not None
 
 
 def put_first(jobs: Iterable[JobView]) -> list[Action]:

@@ -12,24 +12,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neaptide.core.control.actions import Action, Admit, Resume, WakeAt
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import READY
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.policies.parts.admission import expects_work
 
-_WAITING = (JobState.QUEUED, JobState.SUSPENDED)
+
+def long_idle_servers(view: View) -> list[JobView]:
+    """The servers on the device that make way for any job with work."""
+    return [job for job in view.idle_servers if long_idle(job, view.now_ns)]
 
 
 def long_idle(job: JobView, now_ns: int) -> bool:
     """Whether the job is a server on the device that makes way for any job with work."""
-    return _is_idle(job) and now_ns >= _long_idle_ns(job)
+    return job.state is READY and not expects_work(job) and now_ns >= _long_idle_ns(job)
 
 
 def make_way(view: View) -> tuple[JobView, list[JobView]] | None:
     """The job with work that has waited longest of those which the departure of idle servers helps, and the fewest of
     these servers, longest idle first; None if there is no such job.
     """
-    idle = sorted([job for job in view.jobs if long_idle(job, view.now_ns)], key=lambda job: job.since_ns)
+    idle = sorted(long_idle_servers(view), key=lambda job: job.since_ns)
     for job in sorted(_with_work_away(view), key=lambda job: job.since_ns) if idle else ():
         for leaving in range(len(idle) + 1):
             stay = [each.profile for each in view.admitted if each not in idle[:leaving]]
@@ -42,10 +45,12 @@ def make_way(view: View) -> tuple[JobView, list[JobView]] | None:
 
 def asked_again(actions: Sequence[Action], view: View) -> list[Action]:
     """The actions, and a WakeAt for when the next server will be long idle, if a job with work waits for room."""
+    if not view.away or not view.idle_servers:
+        return list(actions)
     brought = {action.job for action in actions if isinstance(action, (Admit, Resume))}
     if all(job.name in brought for job in _with_work_away(view)):
         return list(actions)
-    idle_ns = [_long_idle_ns(job) for job in view.jobs if _is_idle(job) and not long_idle(job, view.now_ns)]
+    idle_ns = [_long_idle_ns(job) for job in view.idle_servers if not long_idle(job, view.now_ns)]
     wakes_ns = [action.at_ns for action in actions if isinstance(action, WakeAt)]
     rest = [action for action in actions if not isinstance(action, WakeAt)]
     wake_ns = min([*wakes_ns, *idle_ns], default=None)
@@ -53,12 +58,8 @@ def asked_again(actions: Sequence[Action], view: View) -> list[Action]:
 
 
 def _with_work_away(view: View) -> list[JobView]:
-    away = [job for job in view.jobs if job.state in _WAITING and expects_work(job)]
+    away = [job for job in view.away if expects_work(job)]
     return [job for job in away if job.profile.peak_bytes <= view.budget_bytes]
-
-
-def _is_idle(job: JobView) -> bool:
-    return job.state is JobState.READY and not expects_work(job)
 
 
 def _long_idle_ns(job: JobView) -> int:

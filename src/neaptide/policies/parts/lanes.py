@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from neaptide.core.control.actions import Action, SizeLane
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import INFERENCE, RUNNING, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView, View
+from neaptide.core.once import once
 from neaptide.policies.parts.admission import expects_work
 
 
 def in_iteration(job: JobView) -> bool:
     """Whether the job is inside an iteration: it holds ephemeral bytes, or will again when it is resumed."""
-    begun = job.position_ns > 0 or bool(job.serving)
-    return job.state is JobState.RUNNING or (job.state is JobState.SUSPENDED and begun)
+    return job.state is RUNNING or (job.state is SUSPENDED and (job.position_ns > 0 or bool(job.serving)))
 
 
 @dataclass(frozen=True)
@@ -34,21 +33,19 @@ class Lanes:
 
     @classmethod
     def of(cls, view: View) -> Lanes:
-        members: dict[int, tuple[JobView, ...]] = {}
-        for job in view.jobs:
-            if job.admitted:
-                lane = job.lane or 0
-                members[lane] = (*members.get(lane, ()), job)
-        return cls(view.budget_bytes, members)
+        members: dict[int, list[JobView]] = {}
+        for job in view.admitted:
+            members.setdefault(job.lane or 0, []).append(job)
+        return cls(view.budget_bytes, {lane: tuple(jobs) for lane, jobs in members.items()})
 
-    @cached_property
+    @once
     def sizes(self) -> Mapping[int, int]:
         return {lane: _size(jobs, self.settled) for lane, jobs in self.members.items()}
 
-    @cached_property
+    @once
     def free_bytes(self) -> int:
         """Bytes that the safety condition leaves free; below zero when it does not hold."""
-        persistent = sum(job.profile.persistent_bytes for jobs in self.members.values() for job in jobs)
+        persistent = sum([job.profile.persistent_bytes for jobs in self.members.values() for job in jobs])
         return self.capacity_bytes - persistent - sum(self.sizes.values())
 
     @property
@@ -64,7 +61,9 @@ class Lanes:
         After a merge a lane may hold more than fits beside the others; until its iterations have ended it gets what
         there is. Evicted jobs have their bytes when the engine has restored them.
         """
-        here = {lane: tuple(job for job in jobs if not job.evicted) for lane, jobs in self.members.items()}
+        here = {lane: tuple([job for job in jobs if not job.evicted]) for lane, jobs in self.members.items()}
+        if here == self.members and self.sizes == present:
+            return []
         wanted = {lane: _size(jobs, self.settled) for lane, jobs in here.items() if jobs}
         sizes = {lane: min(size, wanted.get(lane, 0)) for lane, size in present.items()}
         at_rest = sum(job.profile.persistent_bytes for jobs in here.values() for job in jobs)
@@ -87,7 +86,7 @@ class Lanes:
         if free < 0:
             return None
         needed = job.profile.ephemeral_bytes
-        if job.kind is JobKind.INFERENCE and (served := self._serving()) is not None:
+        if job.kind is INFERENCE and (served := self._serving()) is not None:
             if max(needed - self.sizes[served], 0) <= free:
                 return self._with(job, served)
         elif needed <= free and (most_lanes is None or len(self.members) < most_lanes):
@@ -101,7 +100,7 @@ class Lanes:
 
     def _serving(self) -> int | None:
         """The lane that all inference jobs share: each needs it only for a moment."""
-        packed = [lane for lane, jobs in self.members.items() if any(job.kind is JobKind.INFERENCE for job in jobs)]
+        packed = [lane for lane, jobs in self.members.items() if any(job.kind is INFERENCE for job in jobs)]
         return min(packed, default=None)
 
     # --- merging and spreading
@@ -139,7 +138,7 @@ class Lanes:
         """These lanes with waiting training jobs moved to lanes of their own, as far as memory allows."""
         lanes = self
         for lane, jobs in self.members.items():
-            waiting = [job for job in jobs if not in_iteration(job) and job.kind is JobKind.TRAINING]
+            waiting = [job for job in jobs if not in_iteration(job) and job.kind is TRAINING]
             for job in sorted(waiting, key=lambda job: job.profile.ephemeral_bytes):
                 rest = tuple(other for other in lanes.members[lane] if other is not job)
                 if not rest or not any(in_iteration(other) or expects_work(other) for other in rest):
@@ -162,5 +161,7 @@ class Lanes:
 
 
 def _size(jobs: tuple[JobView, ...], settled: bool) -> int:
-    largest = max(job.profile.ephemeral_bytes for job in jobs)
-    return largest if settled else max(largest, sum(job.profile.ephemeral_bytes for job in jobs if in_iteration(job)))
+    largest = max([job.profile.ephemeral_bytes for job in jobs])
+    if settled:
+        return largest
+    return max(largest, sum([job.profile.ephemeral_bytes for job in jobs if in_iteration(job)]))

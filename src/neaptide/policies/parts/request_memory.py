@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from neaptide.core.control.actions import Action, MoveLane, SizeLane
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import RUNNING
 from neaptide.core.control.view import JobView
 
 _LANE = 0
@@ -17,9 +17,11 @@ _LANE = 0
 def keep_ready(here: Sequence[JobView], budget_bytes: int, lanes: Mapping[int, int]) -> list[Action]:
     """Puts the jobs with a deadline into a lane of what their requests need; into none if others could not run then."""
     bound = [job for job in here if job.deadline_ns is not None]
+    if not bound and not lanes:
+        return []
     wanted = _ready_bytes(bound, [job for job in here if job.deadline_ns is None], budget_bytes)
     lane = _LANE if wanted else None
-    between = [job for job in bound if job.state is not JobState.RUNNING]  # lanes change between iterations
+    between = [job for job in bound if job.state is not RUNNING]  # lanes change between iterations
     moves: list[Action] = [MoveLane(job.name, lane) for job in between if job.lane != lane]
     size: list[Action] = [SizeLane(_LANE, wanted)] if lanes.get(_LANE, 0) != wanted else []
     return [*size, *moves]

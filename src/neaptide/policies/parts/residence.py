@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspend
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.turns import worth_a_copy_ns
@@ -70,13 +68,13 @@ class Residence:
         are not admitted: they would only be in the way of later, better-ranked jobs.
         """
         actions: list[Action] = []
-        inside = {job.name: job for job in self.ranked if job.admitted}
-        if len(inside) == len(self.ranked):
+        if not [job for job in self.ranked if job.state in (QUEUED, SUSPENDED)]:
             return actions, list(self.ranked)
+        inside = {job.name: job for job in self.ranked if job.admitted}
         may_suspend, used = True, 0.0
         for job in self.ranked:
             admitted = job.admitted
-            if job.kind is JobKind.TRAINING:
+            if job.kind is TRAINING:
                 if not admitted and used >= ENOUGH:
                     continue
                 used += job.profile.utilisation
@@ -87,25 +85,25 @@ class Residence:
             if (plan := self._plan(job, inside)) is None:
                 leave = self._yielding(job, inside) if may_suspend else []
                 may_suspend = False
-                actions += [Suspend(other.name) for other in leave if other.state is JobState.READY]
+                actions += [Suspend(other.name) for other in leave if other.state is READY]
                 inside = {name: other for name, other in inside.items() if other not in leave}
-                if any(other.state is JobState.RUNNING for other in leave) or (not leave and self.aged(job)):
-                    inside.update({other.name: other for other in leave if other.state is JobState.RUNNING})
+                if any(other.state is RUNNING for other in leave) or (not leave and self.aged(job)):
+                    inside.update({other.name: other for other in leave if other.state is RUNNING})
                     break
                 if not leave:
                     continue
                 plan = self._plan(job, inside)
                 assert plan is not None, "the jobs that leave make room"
-            inside[job.name] = replace(job, plan=plan)
+            inside[job.name] = job.following(plan)
             if job.evicted:
                 continue  # the engine restores it, and its place is kept
             actions += [SetPlan(job.name, plan)] if plan != job.plan else []
-            actions.append(Admit(job.name) if job.state is JobState.QUEUED else Resume(job.name))
+            actions.append(Admit(job.name) if job.state is QUEUED else Resume(job.name))
         return actions, [inside[job.name] for job in self.ranked if job.name in inside and not job.evicted]
 
     def _plan(self, job: JobView, inside: dict[str, JobView]) -> int | None:
         others = [other.profile for other in inside.values()]
-        if job.state is JobState.QUEUED and len(job.plans) > 1:
+        if job.state is QUEUED and len(job.plans) > 1:
             return best_plan(job, others, self.budget_bytes, self.in_flight)
         return job.plan if spare_bytes([*others, job.profile], self.budget_bytes) >= 0 else None
 

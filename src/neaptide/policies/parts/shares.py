@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-from neaptide.core.control.job import JobState
-from neaptide.core.control.view import JobView
+from neaptide.core.control.job import QUEUED, READY, RUNNING
+from neaptide.core.control.view import JobView, View
+from neaptide.core.once import once
 from neaptide.core.rules.shares import weight
 from neaptide.policies.parts.admission import has_work
 
@@ -31,11 +31,11 @@ def leaves_for(job: JobView, newcomer: JobView) -> bool:
     return job.priority_ns - newcomer.priority_ns >= newcomer.turn_ns / weight(newcomer.priority)
 
 
-def with_turns(jobs: Sequence[JobView]) -> frozenset[str]:
+def with_turns(view: View) -> frozenset[str]:
     """The jobs that go before more urgent ones which do not fit beside them: those have had so much more."""
-    if len({job.priority for job in jobs}) < 2:
+    if not view.has_priorities or not view.away:
         return frozenset()
-    return frozenset(job.name for job in jobs if _has_turn(job, jobs))
+    return frozenset(job.name for job in view.jobs if _has_turn(job, view.jobs))
 
 
 def _has_turn(job: JobView, others: Iterable[JobView]) -> bool:
@@ -61,11 +61,11 @@ class Competition:
         """When to ask again, because a job that is due may turn out to be busy elsewhere; None: at the next event."""
         return min((job.started_ns + _SOON_NS for job in self._claims if self._is_starting(job)), default=None)
 
-    @cached_property
+    @once
     def _least_ns(self) -> int:
         return min((job.priority_ns for job in self._claims), default=2**62)
 
-    @cached_property
+    @once
     def _claims(self) -> list[JobView]:
         if len({job.priority for job in self.jobs}) < 2:
             return []
@@ -73,12 +73,12 @@ class Competition:
         return here if _compete(here) else []
 
     def _claims_device(self, job: JobView) -> bool:
-        if job.state is JobState.RUNNING:
+        if job.state is RUNNING:
             return job.position_ns > 0 or self._is_starting(job)
-        return job.state in (JobState.READY, JobState.QUEUED) and has_work(job) and not job.finishing
+        return job.state in (READY, QUEUED) and has_work(job) and not job.finishing
 
     def _is_starting(self, job: JobView) -> bool:
-        begins = job.state is JobState.RUNNING and job.position_ns == 0
+        begins = job.state is RUNNING and job.position_ns == 0
         return begins and self.now_ns < job.started_ns + _SOON_NS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neaptide.core.control.job import JobState
+from neaptide.core.control.job import RUNNING
 from neaptide.core.control.view import JobView
 
 NEVER = 2**62
@@ -42,5 +42,5 @@ class Slack:
 
 def ops_of_others_ns(others: Sequence[JobView]) -> int:
     """How long the ops of other jobs on the device may last; concurrent ops slow each other down."""
-    running = sum(job.profile.longest_ns for job in others if job.state is JobState.RUNNING)
-    return max([running, *(job.profile.longest_ns for job in others)])
+    running = sum([job.profile.longest_ns for job in others if job.state is RUNNING])
+    return max([running, *[job.profile.longest_ns for job in others]])

@@ -158,8 +158,10 @@ def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Act
     But beside a latency-critical job the others launch as little ahead as beside a deadline under Herald, although it
     costs them some of their speed: launched kernels, and the launching itself, would delay its requests.
     """
-    crowded = sum(job.profile.peak_bytes for job in jobs) > budget_bytes
-    critical = any(job.latency_critical for job in jobs)
+    crowded = sum([job.profile.peak_bytes for job in jobs]) > budget_bytes
+    critical = [job for job in jobs if job.latency_critical]
+    if not crowded and not critical:
+        return [CapInFlight(job.name, None) for job in jobs if job.in_flight is not None]
     actions = list[Action]()
     for job in jobs:
         bounds = [cap_of(job.profile, in_flight)] if crowded else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Resume, Suspend
-from neaptide.core.control.job import JobKind, JobState
+from neaptide.core.control.job import QUEUED, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.policies.parts.admission import has_work
@@ -19,7 +19,7 @@ from neaptide.policies.parts.idle import make_way
 
 def endless(job: JobView) -> bool:
     """Whether a training job did not say how long it is, so that no other job can wait for its end."""
-    return job.kind is JobKind.TRAINING and job.iterations_left is None
+    return job.kind is TRAINING and job.iterations_left is None
 
 
 def turn_is_over(job: JobView, waiting: JobView, now_ns: int) -> bool:
@@ -41,11 +41,11 @@ class Turns:
         return cls(view, leaving, [job for job in leaving if endless(job)])
 
     def may_leave_for(self, job: JobView) -> list[JobView]:
-        return self.endless if job.state is JobState.QUEUED else self.leaving
+        return self.endless if job.state is QUEUED else self.leaving
 
     def overdue(self, job: JobView, equals: bool = False) -> bool:
         """Whether the job has waited for a turn of a job that may leave for it; if `equals`, of one of its priority."""
-        if job.state not in (JobState.SUSPENDED, JobState.QUEUED) or not (others := self.may_leave_for(job)):
+        if job.state not in (SUSPENDED, QUEUED) or not (others := self.may_leave_for(job)):
             return False
         if not has_work(job) or job.profile.peak_bytes > self.view.budget_bytes:
             return False
@@ -57,7 +57,7 @@ class Turns:
 def overdue_swap(view: View) -> tuple[JobView, list[JobView]] | None:
     """The overdue job that has waited longest, and the jobs to suspend for it, longest on the device first."""
     turns = Turns.of(view)
-    waiting = [job for job in view.in_state(JobState.SUSPENDED, JobState.QUEUED) if turns.overdue(job)]
+    waiting = [job for job in view.away if turns.overdue(job)]
     if not waiting:
         return None
     job, leave = min(waiting, key=lambda job: job.since_ns), list[JobView]()
@@ -74,8 +74,8 @@ def swap(view: View) -> list[Action]:
 
     Servers that are long idle make way first: nobody waits for their turn.
     """
-    if (found := make_way(view) or overdue_swap(view)) is None:
+    if not view.away or (found := make_way(view) or overdue_swap(view)) is None:
         return []
     job, leave = found
-    bring = {JobState.QUEUED: Admit, JobState.SUSPENDED: Resume}[job.state]
+    bring = {QUEUED: Admit, SUSPENDED: Resume}[job.state]
     return [*(Suspend(other.name) for other in leave), *([] if job.evicted else [bring(job.name)])]
