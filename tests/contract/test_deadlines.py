@@ -9,9 +9,9 @@ import pytest
 
 from contract.engines import engines
 from contract.world import MS, SMS, Engine, Facts, Scene, Step, Tide
-from neaptide.core.control.actions import SetGate
+from neaptide.core.control.actions import SetGate, Start
 from neaptide.core.control.controller import Decided
-from neaptide.core.control.events import IterationEnded, JobEvicted, JobStalled
+from neaptide.core.control.events import IterationEnded, JobEnded, JobEvicted, JobStalled
 from neaptide.core.control.job import JobKind
 from neaptide.policies.neaptide import Neaptide
 
@@ -52,6 +52,17 @@ def test_a_latency_critical_request_waits_for_at_most_one_op_of_the_training(eng
     facts.check_all_ended()
     assert max(took_ms(facts)) <= SERVICE_MS + OP_MS + 1
     assert False in gates(facts)
+
+
+@VIRTUAL
+def test_light_ops_of_the_training_leave_the_device_to_a_latency_critical_request_too(engine: Engine) -> None:
+    light = Tide(name="train", steps=(Step(1, OP_MS * MS),) * 8, iterations=12)
+    facts = engine.run(Scene(tides=[server(4, None, latency_critical=True), light], budget=40, policy=Neaptide()))
+    facts.check_all_ended()
+    (end,) = facts.events(JobEnded, "train")
+    assert max(took_ms(facts)) <= SERVICE_MS + OP_MS + 1
+    began = facts.decided(Start, "train")[0]
+    assert (end.at_ns - began.at_ns) / 1e6 >= 12 * 8 * OP_MS + 4 * (SERVICE_MS - OP_MS)
 
 
 @VIRTUAL

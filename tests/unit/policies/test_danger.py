@@ -81,7 +81,19 @@ def test_a_gate_is_not_set_anew_for_a_little_more_time() -> None:
 
 def test_other_jobs_leave_the_device_to_a_latency_critical_job_from_the_arrival_of_a_request_on() -> None:
     seen = danger(serving(latency_critical=True, expected=(5 * MS,)), now=5 * MS)
-    assert seen.gate(TRAINS, 5 * MS) == SetGate("train", open=False)
+    assert seen.gate(TRAINS, 5 * MS) == SetGate("train", open=False, holds_light=True)
+
+
+def test_a_closed_gate_holds_light_ops_while_a_latency_critical_request_is_there_and_no_longer() -> None:
+    late, critical = serving(requests=(0,)), serving(latency_critical=True, requests=(68 * MS,))
+    held = job("train", tide(1, longest_ns=2 * MS), gate_open=False)
+    assert danger(late, now=68 * MS).gate(held, 68 * MS) is None
+    closed = danger(late, critical, now=68 * MS).gate(held, 68 * MS)
+    assert closed == SetGate("train", open=False, holds_light=True)
+    held = job("train", tide(1, longest_ns=2 * MS), gate_open=False, gate_holds_light=True)
+    assert danger(late, critical, now=68 * MS).gate(held, 68 * MS) is None
+    assert danger(late, now=68 * MS).gate(held, 68 * MS) == SetGate("train", open=False)
+    assert danger(serving(latency_critical=True)).gate(held, 68 * MS) == SetGate("train", open=True)
 
 
 def test_nobody_is_held_for_a_request_for_which_the_program_does_not_call_its_model() -> None:
@@ -105,7 +117,8 @@ def test_nobody_is_held_for_an_iteration_that_waits_for_memory() -> None:
 
 def test_a_latency_critical_job_has_a_moment_to_answer_what_the_device_has_done() -> None:
     facts: dict[str, Any] = {"latency_critical": True, "answering": (0,), "since_ns": 20 * MS}
-    assert danger(serving(**facts), now=21 * MS).gate(TRAINS, 21 * MS) == SetGate("train", open=False)
+    closed = SetGate("train", open=False, holds_light=True)
+    assert danger(serving(**facts), now=21 * MS).gate(TRAINS, 21 * MS) == closed
     assert danger(serving(**facts), now=21 * MS).wake_ns(21 * MS) == 25 * MS
     assert danger(serving(**facts), now=25 * MS).at_ns == NEVER
     assert danger(serving(answering=(0,), since_ns=20 * MS), now=21 * MS).at_ns == NEVER

@@ -51,6 +51,7 @@ class Account:
     stalled: bool = False
     gate_open: bool = True
     gate_until_ns: int | None = None
+    gate_holds_light: bool = False
     in_deadline_class: bool = False
     share: float | None = None
     in_flight: int | None = None
@@ -167,6 +168,7 @@ class Account:
             evicted=self.evicted,
             gate_open=self.gate_open,
             gate_until_ns=self.gate_until_ns,
+            gate_holds_light=self.gate_holds_light,
             in_deadline_class=self.in_deadline_class,
             share=self.share,
             in_flight=self.in_flight,

@@ -337,6 +337,7 @@ class Ledger:
                 account.lane, account.lane_since_ns = action.lane, now_ns
             case act.SetGate():
                 account.gate_open, account.gate_until_ns = action.open, action.until_ns
+                account.gate_holds_light = action.holds_light
             case act.SetClass():
                 account.in_deadline_class = action.deadline
             case act.SetShare():

@@ -52,6 +52,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     evicted: bool = False  # suspended by the engine, which also restores it
     gate_open: bool
     gate_until_ns: int | None = None  # when the open gate closes by itself
+    gate_holds_light: bool = False  # see SetGate
     in_deadline_class: bool = False  # see SetClass
     share: float | None = None  # of the device's SMs that the job may use; None: all
     in_flight: int | None  # the cap that the policy set; see CapInFlight

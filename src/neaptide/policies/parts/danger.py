@@ -5,7 +5,7 @@ behind others is in danger when all of them together leave it no time, and the g
 arrival, if its slack does not cover what is on the device and its service. A gate that is open until that time also
 holds an op that would end later. Some of each deadline is held in reserve for what is not foreseen; how much follows
 the measured tail (core/rules/reserve.py). Other jobs leave the device to requests of a latency-critical job from their
-arrival on.
+arrival on, with their light ops, too: a request's heavy op waits for any op that is on the device.
 
 Nobody is held for a request that leaving the device does not help: one that waits for memory, one for which the program
 does not call its model, or one whose iteration stands still.
@@ -37,19 +37,22 @@ class Danger:
     at_ns: int  # NEVER: no request is there
     helps_until_ns: int  # nobody is held after this: look again then
     margin_ns: int  # closed gates open only if there is so much time
+    holds_light: bool = False  # closed gates hold light ops, too
 
     @classmethod
     def of(cls, bound: Sequence[JobView], others: Sequence[JobView], lead: float, now_ns: int) -> Danger:
         """Of jobs with a deadline that are on the device, beside others that are."""
         helped = [job for job in bound if not job.stalled and now_ns < _helps_until_ns(job, now_ns)]
+        claims = [(job.latency_critical, *claim) for job in helped for claim in _claims(job, now_ns)]
         at_ns, need_ns = NEVER, 0.0
-        for due_ns, needs_ns in sorted(claim for job in helped for claim in _claims(job, now_ns)):
+        for due_ns, needs_ns in sorted((due_ns, needs_ns) for _, due_ns, needs_ns in claims):
             need_ns += lead * needs_ns
             at_ns = min(at_ns, due_ns - round(need_ns))
         return cls(
             at_ns=at_ns if at_ns == NEVER else at_ns - ops_of_others_ns(others),
             helps_until_ns=min((_helps_until_ns(job, now_ns) for job in helped), default=NEVER),
             margin_ns=min((demand_ns(job) for job in helped), default=0) // _HALF_OPEN,
+            holds_light=any(critical for critical, _, _ in claims),
         )
 
     def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:
@@ -61,7 +64,9 @@ class Danger:
     def gate(self, job: JobView, now_ns: int) -> SetGate | None:
         """How the gate of another job is to be changed; None: it is as it should be."""
         if self.at_ns <= now_ns + (0 if job.gate_open else self.margin_ns):
-            return SetGate(job.name, open=False) if job.gate_open else None
+            if not job.gate_open and job.gate_holds_light is self.holds_light:
+                return None
+            return SetGate(job.name, open=False, holds_light=self.holds_light)
         until_ns = None if self.at_ns == NEVER else self.at_ns
         if job.gate_open and _alike(job.gate_until_ns, until_ns, now_ns):
             return None
