@@ -28,6 +28,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     arrived_ns: int
     plans: tuple[Profile, ...]
     plan: int  # index of the plan in use
+    limit_bytes: int | None = None  # on the device; see SetLimit
     lane: int | None
     lane_since_ns: int = 0  # when the job entered its lane, or returned to it from host memory
     iterations_done: int
@@ -64,7 +65,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def profile(self) -> Profile:
-        return self.plans[self.plan]
+        """What it holds on the device under its plan and its limit."""
+        plan = self.plans[self.plan]
+        return plan if self.limit_bytes is None else plan.limited_to(self.limit_bytes)
 
     @property
     def admitted(self) -> bool:
@@ -115,6 +118,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     held_bytes: int
     jobs: tuple[JobView, ...]
     lanes: Mapping[int, int] = {}  # the bytes set aside for each lane that has a size
+    overflow: bool = False  # whether a job may be limited to less than it needs on the device (SetLimit)
 
     def in_state(self, *states: JobState) -> list[JobView]:
         return [job for job in self.jobs if job.state in states]
