@@ -34,7 +34,8 @@ if keeper == 0:
     assert table.begin()
     for _ in range(PAGES):
         page = table.announce()
-        assert page is not None and maker.make() is not None
+        assert page is not None
+        assert maker.make() is not None
         table.settle(page, there=True)
     os.write(says, b".")
     time.sleep(3600)
