@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from daemons import until
 from neaptide.core.control.job import DisplayState
 from neaptide.devices import default_kind
@@ -79,6 +81,11 @@ seen["cuda:1"] = [
     error_of(lambda: torch.cuda.set_device(1)),
     error_of(lambda: torch.cuda.synchronize("cuda:1")),
     error_of(lambda: torch.Generator("cuda:1")),
+    error_of(lambda: torch.cuda.current_stream(1)),
+    error_of(lambda: torch.cuda.default_stream("cuda:1")),
+    error_of(lambda: torch.cuda.Stream(device=1)),
+    error_of(lambda: torch.cuda.get_device_name(1)),
+    error_of(lambda: torch.cuda.memory_allocated(1)),
 ]
 torch.cuda.set_per_process_memory_fraction(0.25)
 kept = [torch.empty(1 << 20, dtype=torch.uint8, device="cuda") for _ in range(8)]
@@ -190,17 +197,25 @@ def test_attach_in_a_notebook_and_under_run(start: StartDaemon, tmp_path: Path) 
     assert all(name.startswith("mine") for name in names)
 
 
-def test_a_job_whose_stderr_is_full_runs_and_ends_well(start: StartDaemon) -> None:
+UNUSABLE = """
+import sys
+class Widget:
+    def write(self, _): raise RuntimeError("it is gone")
+    def flush(self): pass
+sys.stderr = Widget()
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "first"), [("2>/dev/full", ""), ("2>&-", ""), ("", UNUSABLE)], ids=["full", "closed", "unusable"]
+)
+def test_a_job_that_cannot_write_to_stderr_runs_and_ends_well(
+    start: StartDaemon, tmp_path: Path, to: str, first: str
+) -> None:
     daemon = start("neaptide", 64 * MIB)
-    code = f"{TRAIN}\nimport torch\nprint(train('cuda', 12))"
-    with Path("/dev/full").open("w") as full:
-        inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        job = JobCommand(name="job", command=(sys.executable, "-c", code))
-        environment = environment_of(job, default_kind().settings_type(sms=1), daemon.paths, inherited)
-        done = subprocess.run(
-            job.command, env=environment, stdout=subprocess.PIPE, stderr=full, text=True, timeout=SECONDS, check=False
-        )
-    assert (done.stdout, done.returncode) == ("cuda\n", 0)
+    code = f"{first}{TRAIN}\nimport torch\nprint(train('cuda', 12))"
+    out, _ = ended(begin(daemon, ("sh", "-c", f'exec "$@" {to}', "sh", sys.executable, "-c", code), tmp_path))
+    assert out == "cuda\n"
     assert [job.state for job in daemon.status().jobs] == [DisplayState.DONE]
 
 

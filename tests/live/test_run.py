@@ -5,8 +5,11 @@ A run of such jobs shares nothing, and its exit code says so.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +94,18 @@ def test_a_command_has_the_terminal_to_itself_and_its_own_exit_code(neaptide: Co
     code, out, err = neaptide("run", "--name", "first", "--", "python", "-c", program, "--lr", "0.1")
     assert (code, out, err) == (7, "first ['--lr', '0.1']\n", "")
     assert running_pid(neaptide.paths) is None  # it was started for the command
+
+
+def test_a_command_runs_though_stdin_stdout_and_stderr_are_closed(neaptide: Command) -> None:
+    program = "import os; open('out', 'w').write(os.environ['NEAPTIDE_SOCKET'])"
+    words = [sys.executable, "-m", "neaptide.cli", "run", "--", sys.executable, "-c", f"{program}; os._exit(7)"]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words]
+    environment = {**os.environ, "NEAPTIDE_RUNTIME": str(neaptide.paths.folder)}
+    done = subprocess.run(closed, cwd=neaptide.folder, env=environment, timeout=HANGS_SECONDS)
+    assert (done.returncode, (neaptide.folder / "out").read_text()) == (7, str(neaptide.paths.socket))
+    assert running_pid(neaptide.paths) is None
+    said = (neaptide.paths.folder / "daemon.log").read_text().splitlines()
+    assert all(" neaptide: " in line for line in said), said  # the daemon's own lines, and no others
 
 
 def test_a_command_joins_the_daemon_that_runs_and_leaves_it_there(neaptide: Command) -> None:

@@ -178,6 +178,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command line, this process's own if none is given, and return its exit code."""
     # Silences a warning from C++ that the profiler is deprecated; torch reads this when it is first imported.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    _fill_standard_files()
     try:
         words = list(sys.argv[1:] if tokens is None else tokens)
         if words[:1] == ["profile"]:
@@ -201,6 +202,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
             raise
         complain(_one_line(error))
         return USER_ERROR
+
+
+def _fill_standard_files() -> None:
+    """Open those of stdin, stdout and stderr that are closed: else sockets and logs get their numbers, and are lost."""
+    while (lowest := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(lowest, True)
+    os.close(lowest)
 
 
 def _one_line(error: Exception) -> str:

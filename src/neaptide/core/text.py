@@ -20,13 +20,13 @@ def complain(text: str) -> None:
 def print_to_stderr(text: str) -> None:
     """Print a text as it is to stderr, if that is possible."""
     lines = f"{text}\n"
-    with suppress(OSError, ValueError, AttributeError):  # a full disk, a closed file, no stderr at all
+    with suppress(Exception):  # a full disk, a closed file, or whatever a program put in its place
         real = sys.__stderr__
         if real is not None and sys.stderr is real:
             # Not through Python's buffer: what cannot be written stays there, and Python then ends with exit code 120.
             real.flush()
             os.write(real.fileno(), lines.encode(errors="backslashreplace"))
-        else:
+        elif sys.stderr is not None:  # print takes None for stdout
             print(lines, end="", file=sys.stderr, flush=True)
 
 

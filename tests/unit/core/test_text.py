@@ -25,14 +25,22 @@ def test_a_complaint_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "neaptide: no daemon answers\n"
 
 
-class Full(io.StringIO):
+class Unusable(io.StringIO):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
     def flush(self) -> None:
-        raise OSError("no space left")
+        raise self._error
 
 
-def test_a_complaint_that_nobody_can_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complaint_that_nobody_can_read_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     closed = io.StringIO()
     closed.close()
-    for stderr in (Full(), closed, None):
-        monkeypatch.setattr(sys, "stderr", stderr)
-        complain("lost")
+    for stderr in (Unusable(OSError("no space left")), Unusable(RuntimeError("no such widget")), closed, None):
+        with monkeypatch.context() as without:
+            without.setattr(sys, "stderr", stderr)
+            complain("lost")
+    assert capsys.readouterr() == ("", "")

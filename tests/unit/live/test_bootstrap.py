@@ -55,11 +55,10 @@ def packages(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(code: str, packages: Path, **more: str) -> list[str]:
+def run(code: str | list[str], packages: Path, **more: str) -> list[str]:
+    words = [sys.executable, "-c", code] if isinstance(code, str) else code
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join([str(BOOTSTRAP), str(packages)]), **more}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
     return (done.stdout + done.stderr).splitlines()
 
 
@@ -85,3 +84,11 @@ def test_a_python_without_neaptide_says_so_and_goes_on(packages: Path) -> None:
         "program",
         "neaptide: this process is not shared: No module named 'no_such_package'",
     ]
+
+
+def test_a_python_without_neaptide_and_stderr_writes_into_no_other_file(packages: Path) -> None:
+    (packages / "neaptide" / "live" / "job" / "attach.py").write_text("import no_such_package\n")
+    code = f"import os\nassert os.open({str(packages / 'mine')!r}, os.O_CREAT | os.O_RDWR) == 2\nimport torch"
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", code]
+    assert run(words, packages, NEAPTIDE_SOCKET="/run/daemon.sock") == ["torch"]
+    assert (packages / "mine").read_bytes() == b""

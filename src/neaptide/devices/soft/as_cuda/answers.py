@@ -12,8 +12,8 @@ from neaptide.core.units import format_bytes
 from neaptide.devices.soft import torch_module
 from neaptide.devices.soft.as_cuda import streams
 from neaptide.devices.soft.as_cuda.patches import Patches
-from neaptide.devices.soft.as_cuda.streams import Device
 from neaptide.devices.soft.extension import native
+from neaptide.devices.soft.torch_module.one_device import Device
 
 CAPABILITY = (8, 0)  # of the first GPUs with bfloat16, which soft has too
 

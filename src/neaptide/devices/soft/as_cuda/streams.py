@@ -6,7 +6,7 @@ from typing import Self
 
 import torch
 
-Device = torch.device | str | int | None
+from neaptide.devices.soft.torch_module.one_device import Device, check_device
 
 
 class Stream(torch.Stream):
@@ -91,4 +91,5 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 
 def _index(device: Device) -> int:
     index: int = torch.cuda._utils._get_device_index(device, optional=True)
+    check_device(index)
     return index

@@ -32,8 +32,10 @@ def _prepare() -> None:
 
         prepare_from_environment()
     except Exception as error:  # this Python cannot import neaptide; an error of neaptide must not end the program
-        with suppress(OSError):
-            os.write(2, f"neaptide: this process is not shared: {error}\n".encode(errors="backslashreplace"))
+        text = f"neaptide: this process is not shared: {error}\n"
+        with suppress(OSError, ValueError):  # a full disk, a closed file
+            if sys.__stderr__ is not None:
+                os.write(sys.__stderr__.fileno(), text.encode(errors="backslashreplace"))
 
 
 class _TorchFinder:
