@@ -86,8 +86,17 @@ class World:
         self.board = Board.create(self.paths.board, budget_bytes, Region(None, 2))
         self.state = ProcessState.RUNNING
         """Of every job's process."""
+        self.coreless = False
+        """Whether every job's process could run and has no core."""
         self.daemon = Daemon(
-            self.board, self.paths, policy or Everything(), budget_bytes, self.clock, print, lambda *_: self.state
+            self.board,
+            self.paths,
+            policy or Everything(),
+            budget_bytes,
+            self.clock,
+            print,
+            lambda *_: self.state,
+            core_waits=lambda pid: {pid: self.clock.now_ns()} if self.coreless else {},
         )
         self.members: dict[str, Member] = {}
         self.callers: dict[str, ScriptedCaller] = {}

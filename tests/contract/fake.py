@@ -294,6 +294,7 @@ class _World:
             self._complaints.append,
             self._process_state,
             find_kind("fake"),
+            core_waits=lambda _: {},
         )
         self._jobs = [_Job(tide, self._board, self._daemon, self._clock) for tide in scene.tides]
         self._scheduled = False

@@ -99,6 +99,33 @@ def evict_younger(world: World) -> Member:
     return younger
 
 
+def test_an_iteration_that_has_no_core_is_waited_for_and_not_evicted(world: World) -> None:
+    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    world.coreless = True
+    waiting = Thread(target=younger.take, args=(20 * MIB, SECONDS))
+    waiting.start()
+    until(lambda: bool(world.board.progress(younger.slot).wanted_bytes), "the younger iteration to wait for memory")
+    world.clock.pass_seconds(30)
+    asked, states = [older.request, younger.request], list(world.jobs().values())
+    older.give(45 * MIB)
+    waiting.join()
+    assert (asked, states) == ([Request.NONE, Request.NONE], ["running", "running"])
+
+
+def test_an_iteration_that_has_cores_and_stands_still_is_unresponsive(world: World) -> None:
+    world.join("a", trace(10, 40)).begin_iteration()
+    world.join("b", trace(10, 40)).begin_iteration()
+    world.coreless = True
+    world.clock.pass_seconds(30)
+    before = set(world.jobs().values())
+    world.coreless = False
+    world.clock.pass_seconds(6)
+    assert (before, set(world.jobs().values())) == ({"running"}, {"stopped"})
+
+
 def test_a_starving_iteration_gets_the_memory_of_a_younger_one_which_returns_at_its_end(world: World) -> None:
     younger = evict_younger(world)
     assert [entry.job for entry in world.entries() if isinstance(entry, JobEvicted)] == ["b"]

@@ -214,7 +214,7 @@ def test_a_new_job_that_does_nothing_with_its_room_gives_it_back_and_gets_it_aga
     world.clock.pass_seconds(0.2)
     assert world.jobs()["a"] != "evicted"
     world.members["a"].begin_iteration()
-    for _ in range(25):
+    for _ in range(60):  # twenty times what it took to make the room
         world.members["a"].count(1, 1)
         world.clock.pass_seconds(0.1)
     assert world.members["b"].request is Request.RESTORE
@@ -227,7 +227,7 @@ def test_a_new_job_that_uses_its_room_takes_turns_with_the_others(world: Newcome
     world.clock.pass_seconds(0.3)
     world.leaves("a", 80)
     waiting.join()
-    for _ in range(30):  # it launches all the time and shows no iterations
+    for _ in range(60):  # it launches all the time and shows no iterations
         world.members["b"].count(1, 1)
         world.clock.pass_seconds(0.1)
         if world.members["b"].request is Request.EVICT:
@@ -237,6 +237,58 @@ def test_a_new_job_that_uses_its_room_takes_turns_with_the_others(world: Newcome
     world.clock.pass_seconds(0.1)
     assert world.jobs()["a"] != "evicted"
     assert world.jobs()["b"] == "evicted"
+
+
+def test_room_whose_making_took_long_lasts_long_and_so_does_the_turn_of_the_others(world: World) -> None:
+    assert world.has("a", 80, 10).take(80 * MIB)
+    world.comes("b")
+    waiting = world.wants("b", 40)
+    world.clock.pass_seconds(2.2)  # on a busy machine a move takes long
+    world.leaves("a", 80)
+    waiting.join()
+    for _ in range(300):  # much longer than room lasts that is made at once
+        world.members["b"].count(1, 1)
+        world.clock.pass_seconds(0.1)
+    assert world.members["b"].request is Request.NONE
+    for _ in range(200):
+        world.members["b"].count(1, 1)
+        world.clock.pass_seconds(0.1)
+    world.clock.pass_seconds(5)  # its own move takes long, too, and is no part of the turn of the others
+    world.leaves("b", 40)
+    world.returns("a", 80)
+    world.members["a"].begin_iteration()
+    asked = []
+    for _ in range(50):
+        world.members["a"].count(1, 1)
+        world.clock.pass_seconds(1)
+        asked.append(world.members["b"].request)
+    assert (asked[30], asked[-1]) == (Request.NONE, Request.RESTORE)
+
+
+def test_a_new_job_waits_longer_for_memory_while_another_new_job_goes_on(world: World) -> None:
+    going = world.comes("a")
+    assert going.take(80 * MIB)
+    world.comes("b")
+    waiting = world.wants("b", 40)
+    for _ in range(9):
+        going.count(1, 1)
+        world.clock.pass_seconds(0.1)
+    early = going.request
+    going.give(80 * MIB)
+    waiting.join()
+    assert early is Request.NONE
+
+
+def test_of_two_new_jobs_that_wait_for_each_other_one_gets_room_at_once(world: World) -> None:
+    for name in ("a", "b"):
+        assert world.comes(name).take(45 * MIB)
+    threads = [world.wants("a", 20), world.wants("b", 20)]
+    world.clock.pass_seconds(0.3)
+    asked = [world.members[name].request for name in ("a", "b")]
+    world.members["a"].give(45 * MIB)
+    for thread in threads:
+        thread.join()
+    assert sorted(asked) == [Request.NONE, Request.EVICT]
 
 
 def test_iterations_alone_correct_the_time_of_a_job_that_was_measured_beside_others(world: Newcomers) -> None:

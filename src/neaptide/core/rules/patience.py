@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TICK_SECONDS = 0.05  # between looks at the board while jobs share the device
+TICK_NS = 50_000_000
 STUCK_TICKS = 2  # without progress: an iteration that waits for memory is stuck
 STARVING_TICKS = 20  # without progress, while other iterations go on: it starves
 OVER_BUDGET_TICKS = 10  # with more leased than a budget that was lowered: a job is moved to host memory
@@ -16,6 +17,8 @@ NEWCOMER_WAITS_NS = 80_000_000
 NEWCOMER_STARVES_NS = 1_000_000_000
 NEWCOMER_IDLE_NS = 1_000_000_000  # a new job for which room was made uses it no more: the others return
 ROOM_NS = 2_000_000_000  # room made for a new job lasts so long; then the others have theirs for as long
+ROOM_WORTH = 20  # or this many times as long as it took to make, if that is longer
+LONGEST_ROOM_NS = 60_000_000_000  # but not longer than this
 COUNTED_NS = 2_000_000_000  # a new job counts with the most that it held within this time
 # Once the beneficiary has ended and this much time has passed since the eviction was asked, or this many turns if that
 # is longer, the job returns without the admission check: the policy does not let it take turns with the others.
@@ -28,3 +31,8 @@ KEPT_NS = 10_000_000_000  # a process that could not move its memory to the host
 def hanging_ns(solo_ns: int) -> int:
     """Time without progress after which an iteration that takes `solo_ns` alone is taken to hang."""
     return max(HANGING_NS, HANGING_ITERATIONS * solo_ns)
+
+
+def room_ns(made_ns: int) -> int:
+    """How long room for a new job lasts if it took `made_ns` to move the others away."""
+    return max(ROOM_NS, min(ROOM_WORTH * made_ns, LONGEST_ROOM_NS))

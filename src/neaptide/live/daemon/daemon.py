@@ -28,6 +28,8 @@ from neaptide.live.daemon.registration import RefusedError, Registration
 from neaptide.live.daemon.requests import Requests
 from neaptide.live.daemon.status import StatusBuilder
 from neaptide.live.daemon.times_alone import TimesAlone
+from neaptide.live.daemon.watch.core_waits import CoreWaits
+from neaptide.live.daemon.watch.core_waits import core_waits as threads_core_waits
 from neaptide.live.daemon.watch.deadlock import Deadlock
 from neaptide.live.daemon.watch.memory_history import MemoryHistory
 from neaptide.live.daemon.watch.sights import Watching
@@ -61,6 +63,7 @@ class Daemon:
         complain: Callable[[str], None],
         process_state: ProcessStateOf = board_process_state,
         kind: DeviceKind | None = None,
+        core_waits: CoreWaits = threads_core_waits,
     ) -> None:
         self._kind = kind or default_kind()
         self._board = board
@@ -77,7 +80,7 @@ class Daemon:
         ledger = self._controller.ledger
         self._newcomers = Newcomers(self._engine)
         self._times_alone = TimesAlone(self._engine)
-        self._watching = Watching(self._engine)
+        self._watching = Watching(self._engine, core_waits)
         self._deadlock = Deadlock(self._engine, ledger)
         self._unresponsive = Unresponsive(self._engine, ledger, self._tell_budget)
         self._registration = Registration(

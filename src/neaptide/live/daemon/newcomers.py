@@ -3,9 +3,10 @@
 Nobody stands still for a new job: it takes what is free, and policies see a budget that is smaller by what it held of
 late. If it is known what it will hold, because an earlier run was measured or the user said so, they see one that is
 smaller by that from the beginning. If it waits for memory that others hold, room is made for it: they are evicted, one
-at a time. The room lasts until the job was measured, does nothing, or has had it for a while. In the last two cases the
-job itself goes to host memory for as long, so that the others have their turn; then room may be made again. Room is
-made for one new job at a time. A job that shows no iterations stays a new job for its whole life.
+at a time. The room lasts until the job was measured, does nothing, or has had it for a while, which is long beside the
+moves that it took. In the last two cases the job itself goes to host memory for as long, so that the others have their
+turn; then room may be made again. Room is made for one new job at a time. A job that shows no iterations stays a new
+job for its whole life.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from dataclasses import dataclass, field
 
 from neaptide.core.control import events as ev
 from neaptide.core.rules.eviction import choose_victim
-from neaptide.core.rules.patience import COUNTED_NS, NEWCOMER_IDLE_NS, NEWCOMER_STARVES_NS, NEWCOMER_WAITS_NS, ROOM_NS
+from neaptide.core.rules.patience import (
+    COUNTED_NS,
+    NEWCOMER_IDLE_NS,
+    NEWCOMER_STARVES_NS,
+    NEWCOMER_WAITS_NS,
+    room_ns,
+)
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.daemon.watch.deadlock import holder
@@ -59,6 +66,28 @@ class _Advance:
         return self.since_ns
 
 
+@dataclass(slots=True)
+class _Room:
+    """The room that is made for a new job."""
+
+    newcomer: AttachedJob
+    made_ns: int = 0  # how long jobs were on their way for it
+    used_ns: int = 0  # how long it was there otherwise
+
+    @property
+    def lasts_ns(self) -> int:
+        return room_ns(self.made_ns)
+
+
+@dataclass(slots=True)
+class _Away:
+    """A new job that is in host memory so that others have their turn."""
+
+    needed_bytes: int
+    lasts_ns: int
+    spent_ns: int = 0  # since its bytes were there
+
+
 class Newcomers:
     """`look` is called every tick."""
 
@@ -66,9 +95,9 @@ class Newcomers:
         self._engine = engine
         self._held: dict[AttachedJob, _Held] = {}
         self._advances: dict[AttachedJob, _Advance] = {}
-        self._has_room: AttachedJob | None = None  # room is made for it
-        self._since_ns = 0  # since when
-        self._away: dict[AttachedJob, tuple[int, int]] = {}  # until when at least, and the bytes that it must have
+        self._room: _Room | None = None
+        self._away: dict[AttachedJob, _Away] = {}
+        self._looked_ns = 0
 
     def over(self, newcomer: AttachedJob) -> None:
         """The job was measured, and the controller knows of its arrival; or it is gone."""
@@ -76,21 +105,26 @@ class Newcomers:
         self._advances.pop(newcomer, None)
         self._away.pop(newcomer, None)
         self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
-        if newcomer is self._has_room:
+        if self._has_room(newcomer):
             self._end_room()
+
+    def _has_room(self, newcomer: AttachedJob) -> bool:
+        return self._room is not None and self._room.newcomer is newcomer
 
     def look(self, sights: Sequence[Sight]) -> None:
         """See what new jobs hold and which of them wait for memory."""
         now_ns = self._engine.now_ns
-        self._bring_back(now_ns)
+        passed_ns, self._looked_ns = now_ns - self._looked_ns, now_ns
+        self._bring_back(passed_ns)
         new = [sight for sight in sights if sight.job.is_new]
         self._count(new, now_ns)
         for sight in new:
             since_ns = self._advances.setdefault(sight.job, _Advance(now_ns)).note(sight, now_ns)
-            if sight.job is self._has_room and self._room_is_over(sight, now_ns):
-                self._send_away(sight, now_ns + ROOM_NS)
+            room = self._room
+            if room is not None and room.newcomer is sight.job and self._room_is_over(room, sight, passed_ns):
+                self._send_away(sight, room.lasts_ns)
                 self._end_room()
-            elif sight.seen.wanted_bytes and sight.job.can_move(now_ns) and now_ns - since_ns > _patience_ns(sights):
+            elif _waits(sight, now_ns) and now_ns - since_ns > _patience_ns(sight, sights, now_ns):
                 self._make_room(sight, sights)
 
     def _count(self, new: Sequence[Sight], now_ns: int) -> None:
@@ -101,46 +135,58 @@ class Newcomers:
             if abs(most_bytes - before) > before // _STEADY:
                 job.counted_bytes = most_bytes
 
-    def _room_is_over(self, sight: Sight, now_ns: int) -> bool:
-        idle = not sight.seen.wanted_bytes and now_ns - max(sight.since_ns, self._since_ns) > NEWCOMER_IDLE_NS
-        return idle or now_ns - self._since_ns > ROOM_NS
+    def _room_is_over(self, room: _Room, sight: Sight, passed_ns: int) -> bool:
+        if self._is_being_made(sight):
+            room.made_ns += passed_ns
+            return False
+        room.used_ns += passed_ns
+        still_ns = min(sight.still_ns(self._engine.now_ns), room.used_ns)
+        idle = not sight.seen.wanted_bytes and still_ns > NEWCOMER_IDLE_NS
+        return idle or room.used_ns > room.lasts_ns
+
+    def _is_being_made(self, sight: Sight) -> bool:
+        """Whether others are on their way to host memory, or the new job on its way back from there."""
+        if any(job.eviction is not None for job in self._engine.host_moves.in_progress):
+            return True
+        return self._engine.host_moves.awaits(sight.job) and not sight.seen.wanted_bytes
 
     def _make_room(self, sight: Sight, sights: Sequence[Sight]) -> None:
         newcomer, now_ns = sight.job, self._engine.now_ns
         if _needed_bytes(sight) > self._engine.board.snapshot().capacity_bytes:
             return  # no room would be enough
         if not self._can_have(_needed_bytes(sight)):
-            self._send_away(sight, now_ns)
-            if newcomer is self._has_room:
+            self._send_away(sight, 0)
+            if self._has_room(newcomer):
                 self._end_room()
             return
-        if self._has_room not in (None, newcomer):
+        if self._room is not None and self._room.newcomer is not newcomer:
             return
         if any(job.eviction is not None for job in self._engine.host_moves.in_progress):
             return
         victim = choose_victim([holder(each, now_ns) for each in sights], newcomer.name)
         if victim is None:
             return
-        if self._has_room is None:
-            self._has_room, self._since_ns = newcomer, now_ns
+        self._room = self._room or _Room(newcomer)
         job = self._engine.jobs[victim.job]
         if job.arrived:
             self._engine.post(ev.JobEvicted(now_ns, job.name))
         self._engine.host_moves.evict(job, EvictionReason.NEWCOMER)
 
     def _end_room(self) -> None:
-        self._has_room = None
+        self._room = None
         for job in self._engine.jobs.values():
             self._engine.host_moves.restore(job, EvictionReason.NEWCOMER)
 
-    def _send_away(self, sight: Sight, until_ns: int) -> None:
+    def _send_away(self, sight: Sight, lasts_ns: int) -> None:
         if sight.job.can_move(self._engine.now_ns):
-            self._away[sight.job] = until_ns, _needed_bytes(sight)
+            self._away[sight.job] = _Away(_needed_bytes(sight), lasts_ns)
             self._engine.host_moves.evict(sight.job, EvictionReason.AWAY)
 
-    def _bring_back(self, now_ns: int) -> None:
-        for newcomer, (until_ns, needed_bytes) in list(self._away.items()):
-            if now_ns >= until_ns and self._can_have(needed_bytes):
+    def _bring_back(self, passed_ns: int) -> None:
+        for newcomer, away in list(self._away.items()):
+            if not self._engine.host_moves.awaits(newcomer):
+                away.spent_ns += passed_ns
+            if away.spent_ns >= away.lasts_ns and self._can_have(away.needed_bytes):
                 del self._away[newcomer]
                 self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
 
@@ -150,9 +196,21 @@ class Newcomers:
         return stuck_bytes == 0 or needed_bytes <= self._engine.board.snapshot().capacity_bytes - stuck_bytes
 
 
-def _patience_ns(sights: Sequence[Sight]) -> int:
+def _waits(sight: Sight, now_ns: int) -> bool:
+    """Whether a new job on the device waits for memory."""
+    return bool(sight.seen.wanted_bytes) and sight.job.can_move(now_ns)
+
+
+def _patience_ns(newcomer: Sight, sights: Sequence[Sight], now_ns: int) -> int:
     """How long a new job waits for memory before room is made for it."""
-    return NEWCOMER_STARVES_NS if any(sight.iterates for sight in sights) else NEWCOMER_WAITS_NS
+    others_go_on = any(sight.iterates or _goes_on(sight, now_ns) for sight in sights if sight is not newcomer)
+    return NEWCOMER_STARVES_NS if others_go_on else NEWCOMER_WAITS_NS
+
+
+def _goes_on(sight: Sight, now_ns: int) -> bool:
+    """Whether a new job on the device has moved of late, so that it may give memory back."""
+    on_device = sight.job.is_new and sight.job.can_move(now_ns) and not sight.seen.wanted_bytes
+    return on_device and sight.still_ns(now_ns) < NEWCOMER_STARVES_NS
 
 
 def _needed_bytes(sight: Sight) -> int:

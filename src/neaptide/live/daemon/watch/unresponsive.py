@@ -70,7 +70,7 @@ class Unresponsive:
         if self._engine.is_stopped(job):
             return False
         waits_for_permit = seen.state is SlotState.WAITING_PERMIT and not on_device(job, seen)
-        return bool(seen.wanted_bytes) or waits_for_permit or sight.ticks == 0 or self._awaited(job)
+        return bool(seen.wanted_bytes) or waits_for_permit or sight.looks == 0 or self._awaited(job)
 
     def _awaited(self, job: AttachedJob) -> bool:
         """Whether the job is new, or is to move its bytes."""
@@ -81,7 +81,7 @@ class Unresponsive:
 
     def _still_ns(self, sight: Sight, asked_ns: int) -> int:
         """How long nothing has moved since the job was asked to do something."""
-        return self._engine.now_ns - max(sight.since_ns, asked_ns)
+        return sight.still_ns(self._engine.now_ns, asked_ns)
 
     def _hide(self, job: AttachedJob) -> None:
         self._engine.permits.close(job)
