@@ -88,6 +88,8 @@ class World:
         """Of every job's process."""
         self.coreless = False
         """Whether every job's process could run and has no core."""
+        self.core_waits_read = 0
+        """How often that was looked at."""
         self.daemon = Daemon(
             self.board,
             self.paths,
@@ -96,10 +98,14 @@ class World:
             self.clock,
             print,
             lambda *_: self.state,
-            core_waits=lambda pid: {pid: self.clock.now_ns()} if self.coreless else {},
+            core_waits=self._core_waits,
         )
         self.members: dict[str, Member] = {}
         self.callers: dict[str, ScriptedCaller] = {}
+
+    def _core_waits(self, pid: int) -> dict[int, int]:
+        self.core_waits_read += 1
+        return {pid: self.clock.now_ns()} if self.coreless else {}
 
     def member(self, name: str) -> Member:
         """A process that has a slot on the board."""

@@ -13,6 +13,7 @@ from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
 from neaptide.devices.board import Request, SlotState
 from neaptide.live.protocol import messages as say
+from neaptide.policies.temporal import Temporal
 from scripted_daemon import MIB, World, trace
 
 
@@ -113,6 +114,17 @@ def test_an_iteration_that_has_no_core_is_waited_for_and_not_evicted(world: Worl
     older.give(45 * MIB)
     waiting.join()
     assert (asked, states) == ([Request.NONE, Request.NONE], ["running", "running"])
+
+
+def test_threads_are_looked_at_only_of_jobs_that_are_to_move(tmp_path: Path) -> None:
+    world = World(tmp_path, Temporal())
+    try:
+        world.join("a", trace(10, 40)).begin_iteration()
+        world.join("b", trace(10, 40))  # it waits for its turn, and nobody waits for it
+        world.clock.pass_seconds(2)
+        assert world.core_waits_read in range(30, 41)  # once for each of 40 looks, but the first
+    finally:
+        world.close()
 
 
 def test_an_iteration_that_has_cores_and_stands_still_is_unresponsive(world: World) -> None:

@@ -53,7 +53,7 @@ class Watching:
         self._engine = engine
         self._core_waits = core_waits
         self._sights: dict[AttachedJob, Sight] = {}
-        self._waits: dict[AttachedJob, dict[int, int]] = {}  # of jobs that stand still, as last seen
+        self._waits: dict[AttachedJob, dict[int, int]] = {}  # of jobs that are to move and do not, as last seen
         self._looked_ns = 0
 
     def look(self) -> list[Sight]:
@@ -68,11 +68,16 @@ class Watching:
         job.note_waiting(seen)
         if last is None or _counters(last.seen) != _counters(seen):
             return Sight(job, seen, self._engine.now_ns, 0)
-        # Only of jobs that stand still, because it costs a file for each of their threads.
-        self._waits[job] = now = self._core_waits(job.hello.pid)
-        coreless_ns = 0 if waits is None else longest_wait_ns(waits, now)
-        coreless_ns = min(coreless_ns, self._engine.now_ns - self._looked_ns)
-        return Sight(job, seen, last.since_ns, last.looks + 1, last.coreless_ns + coreless_ns)
+        coreless_ns = last.coreless_ns
+        if self._is_to_move(job, seen):
+            self._waits[job] = now = self._core_waits(job.hello.pid)
+            waited_ns = 0 if waits is None else longest_wait_ns(waits, now)
+            coreless_ns += min(waited_ns, self._engine.now_ns - self._looked_ns)
+        return Sight(job, seen, last.since_ns, last.looks + 1, coreless_ns)
+
+    def _is_to_move(self, job: AttachedJob, seen: Progress) -> bool:
+        """Whether somebody may wait for the job. Of others it need not be known, and costs a file for each thread."""
+        return job.is_new or job.running or bool(seen.wanted_bytes) or self._engine.host_moves.awaits(job)
 
 
 def _counters(seen: Progress) -> tuple[int, int, int, int]:
