@@ -31,14 +31,14 @@ def make(table: PageTable) -> int | None:
 
 def test_no_more_pages_are_made_than_the_budget_has_room_for(board: Board) -> None:
     table = PageTable(board)
-    assert table.begin(os.getpid())
+    assert table.begin()
     assert [make(table) for _ in range(5)] == [0, 1, 2, 3, None]
     assert table.counts() == PageCounts(there=4, free=4, retiring=0)
 
 
 def test_a_page_counts_from_its_announcement_on(board: Board) -> None:
     table = PageTable(board)
-    table.begin(os.getpid())
+    table.begin()
     page = table.announce()
     assert page == 0
     assert table.counts().there == 1
@@ -48,7 +48,7 @@ def test_a_page_counts_from_its_announcement_on(board: Board) -> None:
 
 def test_a_lower_budget_retires_free_pages_until_the_rest_fits(board: Board) -> None:
     table = PageTable(board)
-    table.begin(os.getpid())
+    table.begin()
     for _ in range(4):
         make(table)
     assert table.retire() == 0
@@ -63,11 +63,11 @@ def test_a_lower_budget_retires_free_pages_until_the_rest_fits(board: Board) -> 
 
 def test_a_new_keeper_retires_the_free_pages_of_the_last_one(board: Board) -> None:
     table = PageTable(board)
-    table.begin(os.getpid())
+    table.begin()
     make(table), make(table)
     table.announce()  # and dies
     assert table.keeper_pid == os.getpid()
-    assert table.begin(os.getpid())
+    assert table.begin()
     assert table.counts() == PageCounts(there=2, free=2, retiring=0)
     assert table.retire() == 2
     assert len(table.take_unheld()) == 2
@@ -76,5 +76,5 @@ def test_a_new_keeper_retires_the_free_pages_of_the_last_one(board: Board) -> No
 def test_a_board_of_another_device_has_no_pages(tmp_path: Path) -> None:
     board = Board.create(tmp_path / "soft", 8 * MIB, Region("soft", 2))
     with pytest.raises(ValueError, match="of another device"):
-        PageTable(board).begin(os.getpid())
+        PageTable(board).begin()
     board.close()

@@ -39,7 +39,7 @@ std::uint64_t pages_allowed(const Board& board) {
 bool last_keeper_lingers(const Board& board) {
   const CudaRegion& region = cuda_region(board);
   const ProcessId keeper{region.keeper_pid.load(), region.keeper_start_time.load()};
-  if (keeper.pid == 0) return false;
+  if (keeper.pid == 0 || keeper.pid == this_process().pid) return false;
   if (probe(keeper) != ProcessState::gone) return true;
   if (is_recycled(keeper)) return false;  // NVML would speak of the process that has the number now
   return board.region()->lingers(board.region_setting(), keeper.pid);
