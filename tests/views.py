@@ -63,15 +63,8 @@ def view(
     now: int = 0,
     event: Event | None = None,
     lanes: Mapping[int, int] | None = None,
-    overflow: bool = False,
 ) -> View:
     held = sum(each.held_bytes for each in jobs)
     return View(
-        now_ns=now,
-        event=event or Woken(now),
-        budget_bytes=budget,
-        held_bytes=held,
-        jobs=jobs,
-        lanes=lanes or {},
-        overflow=overflow,
+        now_ns=now, event=event or Woken(now), budget_bytes=budget, held_bytes=held, jobs=jobs, lanes=lanes or {}
     )
