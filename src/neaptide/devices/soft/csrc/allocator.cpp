@@ -40,7 +40,7 @@ Address take(Runtime& runtime, std::size_t bytes) {
   } catch (const OutOfMemory& error) {
     const std::string job = runtime.board().slot(runtime.member().slot()).job.text;
     const std::uint64_t budget_mib = runtime.board().capacity_bytes() >> 20;
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what(), " (neaptide: job ", job, ", budget ", budget_mib, " MiB)");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what(), " (job ", job, ", budget ", budget_mib, " MiB)");
   } catch (const LaunchRefused& refusal) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, refusal.what());
   }
