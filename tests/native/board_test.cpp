@@ -264,9 +264,6 @@ TEST(a_process_waits_for_its_permit_and_its_gate) {
 TEST(a_silent_controller_is_not_waited_for_until_it_speaks_again) {
   TemporaryPath path;
   auto board = Board::create(path, soft_board(64 * kMiB, 4));
-  const auto now_ns = [] {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  };
   const auto silence_ns = static_cast<std::uint64_t>(kSilence.count());
   Member member(board, "job");
   board->set_permit(member.slot(), 0);

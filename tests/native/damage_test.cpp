@@ -19,10 +19,6 @@ namespace {
 
 constexpr std::uint64_t kCapacity = 32 * kMiB;
 
-std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-}
-
 std::size_t board_bytes() { return sizeof(BoardLayout) + sizeof(SmRegion); }
 char* bytes_of(Board& board) { return reinterpret_cast<char*>(&board.layout()); }
 

@@ -162,6 +162,66 @@ TEST(a_thread_of_the_port_evicts_and_restores_while_the_program_launches_nothing
   job.port.arena().check_integrity();
 }
 
+TEST(memory_that_was_to_return_while_the_controller_was_silent_stays_away_when_it_speaks_again) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  Member other(board, "other");
+  const std::uint32_t slot = job.member.slot();
+  const auto seen = [&] { return board->slot(slot); };
+  job.port.arena().allocate(6 * kChunkBytes, 0);
+  job.member.begin_iteration();
+  board->beat(now_ns(), 8 * kChunkBytes);
+  board->set_request(slot, Request::suspend);
+  CHECK(eventually([&] { return seen().state == SlotState::suspended; }));
+  other.begin_iteration();
+  CHECK(other.try_take(6 * kChunkBytes) == Lease::granted);
+  for (const Request asked : {Request::none, Request::suspend}) {
+    board->beat(1, 8 * kChunkBytes);  // long ago
+    job.member.poke_controls();
+    CHECK(eventually([&] { return seen().wanted_bytes > 0; }));
+    other.renew_age();  // its next iteration is younger than the one that returns
+    CHECK(other.try_take(kChunkBytes) == Lease::reserved);
+    board->beat(now_ns(), 8 * kChunkBytes);
+    board->set_request(slot, asked);
+    CHECK(eventually([&] { return seen().wanted_bytes == 0 && seen().request == Request::none; }));
+    CHECK(other.take(kChunkBytes, in(std::chrono::seconds(30))) == Lease::granted);
+    CHECK(seen().state == SlotState::suspended);
+    other.give(kChunkBytes);
+  }
+  other.give(6 * kChunkBytes);
+  board->set_request(slot, Request::resume);
+  CHECK(eventually([&] { return seen().held_bytes == 6 * kChunkBytes && seen().request == Request::none; }));
+  job.launch();
+  job.pass();
+}
+
+TEST(a_step_gives_up_a_return_that_only_the_silence_of_the_controller_began) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  Member other(board, "other");
+  const std::uint32_t slot = job.member.slot();
+  job.port.arena().allocate(6 * kChunkBytes, 0);
+  board->beat(now_ns(), 8 * kChunkBytes);
+  board->set_request(slot, Request::suspend);
+  CHECK(job.port.step() == Service::evicted);
+  CHECK(other.try_take(6 * kChunkBytes) == Lease::granted);
+  for (const Request asked : {Request::none, Request::suspend}) {
+    board->beat(1, 8 * kChunkBytes);  // long ago
+    CHECK(job.port.step() == Service::busy);
+    CHECK(board->slot(slot).wanted_bytes > 0);
+    board->beat(now_ns(), 8 * kChunkBytes);
+    board->set_request(slot, asked);
+    CHECK(job.port.step() == (asked == Request::none ? Service::nothing : Service::evicted));
+    CHECK(board->slot(slot).wanted_bytes == 0 && board->slot(slot).request == Request::none);
+    CHECK(board->slot(slot).state == SlotState::suspended);
+  }
+  other.give(6 * kChunkBytes);
+  board->set_request(slot, Request::resume);
+  CHECK(job.port.step() == Service::restored);
+}
+
 TEST(a_launch_that_waits_for_memory_lets_its_process_be_evicted) {
   TemporaryPath path;
   auto board = new_board(path);

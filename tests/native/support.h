@@ -31,6 +31,9 @@ constexpr auto kNever = Deadline::max();
 /// Of every board here, unless a test says otherwise.
 constexpr std::size_t kChunkBytes = kSmallChunkBytes;
 
+inline std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 inline Deadline in(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
 
 /// A path in the temporary folder; the file is removed at the end.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr auto kServeTime = std::chrono::seconds(60);
 constexpr auto kLookTime = std::chrono::seconds(1);           // between looks whether the process is about to end
+constexpr auto kSilentTime = std::chrono::milliseconds(100);  // between looks whether the controller speaks again
 constexpr auto kDriverTime = std::chrono::milliseconds(100);  // before a driver that failed is asked again
 
 Deadline after(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -30,35 +31,40 @@ void RequestService::serve(Request request) {
         member_.finish_request(request);
         return;
       }
-      return serve_eviction(request);
+      if (move_out(request, after(kServeTime))) return_when_wanted();
+      return;
     case Request::restore:
     case Request::resume:
-      return_all();
-      finish_return(request);
+      return return_when_wanted();
   }
 }
 
-void RequestService::serve_eviction(Request request) {
-  if (!move_out(request, after(kServeTime))) return;
-  auto answer = Request::none;
-  const auto may_return = [&] {
-    answer = member_.request();
-    return answer == Request::restore || answer == Request::resume || stopping_.load() || member_.controller_silent();
-  };
-  blocking([&] { member_.wait_control(may_return, Deadline::max()); });
-  return_all();
-  finish_return(answer);
+void RequestService::return_when_wanted() {
+  const auto may_return = [this] { return stopping_.load() || is_wanted_back() || member_.controller_silent(); };
+  for (;;) {
+    blocking([&] { member_.wait_control(may_return, Deadline::max()); });
+    if (return_all()) return finish_return();
+    stay_out();
+  }
 }
 
-void RequestService::return_all() {
+bool RequestService::is_wanted_back() const {
+  const Request request = member_.request();
+  return request == Request::restore || request == Request::resume;
+}
+
+bool RequestService::return_all() {
   begin_return();
-  for (bool told = false; !stopping_.load() && !restore(after(kLookTime));) {
+  const auto look = [this] { return after(is_wanted_back() ? kLookTime : kSilentTime); };
+  for (bool told = false; !stopping_.load() && !restore(look());) {
+    if (!is_wanted_back() && !member_.controller_silent()) return false;
     const std::uint64_t bytes = arena_->stats().evicted_bytes;
     if (!told && bytes > member_.board().capacity_bytes()) {
       told = true;
       on_too_small_(bytes);
     }
   }
+  return true;
 }
 
 Service RequestService::step() {
@@ -69,10 +75,14 @@ Service RequestService::step() {
   }
   switch (request) {
     case Request::none:
+      if (claim_) stay_out();
       return Service::nothing;
     case Request::evict:
     case Request::suspend:
-      claim_.reset();
+      if (claim_) {
+        stay_out();
+        return Service::evicted;
+      }
       if (in_flight_.count() > 0) return Service::busy;
       return move_out(request, after({})) ? Service::evicted : Service::failed;
     case Request::restore:
@@ -83,7 +93,7 @@ Service RequestService::step() {
         return Service::busy;
       }
       claim_.reset();
-      finish_return(request);
+      finish_return();
       return Service::restored;
   }
   return Service::nothing;
@@ -103,15 +113,25 @@ bool RequestService::move_out(Request request, Deadline deadline) {
   return true;
 }
 
+void RequestService::stay_out() {
+  claim_.reset();
+  forecast_.leave();
+  member_.demote_claim();
+  if (const Request request = member_.request(); request == Request::evict || request == Request::suspend) {
+    member_.set_state(request == Request::evict ? SlotState::evicted : SlotState::suspended);
+    member_.finish_request(request);
+  }
+}
+
 void RequestService::begin_return() {
   // The restored iteration becomes the youngest: the others went on as if its memory were free.
   member_.renew_age();
   forecast_.come_back();
 }
 
-void RequestService::finish_return(Request request) {
+void RequestService::finish_return() {
   member_.set_state(gates_.awaits_permit() ? SlotState::waiting_permit : SlotState::running);
-  member_.finish_request(request);
+  for (const Request request : {Request::restore, Request::resume}) member_.finish_request(request);
 }
 
 std::size_t RequestService::evict(Deadline deadline) {

@@ -1,7 +1,9 @@
 // Does what a controller asks of the process: evict its memory to host memory, and restore it.
 //
 // Two ways: serve() waits for what it needs and, after an eviction, until the memory is restored; step() never waits.
-// While the controller is silent (board.h), nothing is evicted, and what is evicted is restored.
+// While the controller is silent (board.h), nothing is evicted, and what is evicted is restored; what is not back when
+// it speaks again stays away until it is wanted back: others have the room by then, and would wait for what waits for
+// them.
 //
 // Lock order: the request mutex comes before every other lock of the launch layer, the arena and the device.
 #pragma once
@@ -58,11 +60,16 @@ class RequestService {
   bool restore(Deadline deadline);
 
  private:
-  void serve_eviction(Request request);
   bool move_out(Request request, Deadline deadline);
-  void return_all();
+  void return_when_wanted();
+  bool is_wanted_back() const;
+  /// Waits until the memory is back, or the process is about to end. False: the memory was to return only because the
+  /// controller was silent, and it speaks again.
+  bool return_all();
+  /// Gives up a return that has begun.
+  void stay_out();
   void begin_return();
-  void finish_return(Request request);
+  void finish_return();
 
   Member& member_;
   Gates& gates_;
