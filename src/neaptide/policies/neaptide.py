@@ -12,24 +12,22 @@ from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import has_work, over_budget
 from neaptide.policies.parts.danger import NO_DANGER, Danger
 from neaptide.policies.parts.deadlines import put_first
-from neaptide.policies.parts.idle import asked_again, long_idle_servers
+from neaptide.policies.parts.idle import asked_again
 from neaptide.policies.parts.plans import best_plan
+from neaptide.policies.parts.ranking import Ranking
 from neaptide.policies.parts.request_memory import keep_ready
-from neaptide.policies.parts.residence import Residence, remaining_ns
-from neaptide.policies.parts.shares import Competition, due, with_turns
+from neaptide.policies.parts.residence import Residence
+from neaptide.policies.parts.shares import Competition, due
 from neaptide.policies.parts.slack import NEVER, Slack, ops_of_others_ns
 from neaptide.policies.parts.stagger import Stagger, caps
-from neaptide.policies.parts.turns import endless
 
 
 @dataclass(frozen=True)
 class Neaptide(Policy):
     """At every event it takes these steps.
 
-    1. Rank. Jobs with an SLO come first, earliest deadline of a waiting sample first. The others follow by priority,
-       unless those of a lower one are due a turn; then jobs that have waited longer than `patience` times their
-       remaining device time; then the shortest remaining time, or, while a job is there that did not say how long it
-       is, the smallest share so far; then the longest wait. Servers that are long idle come last.
+    1. Rank. Jobs with an SLO come first, then higher priorities, jobs that have waited long, and short jobs
+       (parts/ranking.py).
     2. Residence. Jobs are admitted by rank while the ledger's rule holds. For the first job that does not fit, longer
        jobs are suspended; if that is not enough, other jobs pass it until it has waited too long (parts/residence.py).
        Jobs of unknown length that do not fit together take turns (parts/turns.py).
@@ -73,15 +71,9 @@ class Neaptide(Policy):
     def decide(self, view: View) -> Sequence[Action]:
         if leave := over_budget(view):
             return [Suspend(job.name) for job in leave]
-        fair, turns = bool([job for job in view.jobs if endless(job)]), with_turns(view)
-        ranks = {job.name: self._rank(job, view.now_ns, fair, job.name in turns) for job in view.jobs}
-        ranks |= {job.name: (2, 0, 0, True, job.since_ns) for job in long_idle_servers(view)}
-        ranked = sorted(view.jobs, key=lambda job: ranks[job.name])
-        residence = Residence(
-            ranked, view.budget_bytes, view.now_ns, self.in_flight, lambda job: not ranks[job.name][3]
-        )
-        actions, here = residence.settle()
-        here = self._plans(here, view.budget_bytes, actions)
+        ranking = Ranking(view, self.patience)
+        actions, here = self._settled(view, ranking)
+        here = self._plans(here, ranking, actions)
         actions += caps(here, view.budget_bytes, self.in_flight)
         bound = [job for job in here if job.deadline_ns is not None]
         others = [job for job in here if job.deadline_ns is None]
@@ -89,48 +81,54 @@ class Neaptide(Policy):
         actions += [*put_first(bound), *keep_ready(here, view.budget_bytes, view.lanes)]
         actions += [SetGate(job.name, open=True) for job in bound if not job.gate_open or job.gate_until_ns]
         actions += danger.gates(others, view.now_ns)
-        wake_ns = min(danger.wake_ns(view.now_ns), self._starts(here, danger, view, actions))
+        wake_ns = min(danger.wake_ns(view.now_ns), self._starts(here, danger, ranking, actions))
         if wake_ns < NEVER:
             actions.append(WakeAt(max(wake_ns, view.now_ns + self.shortest_wait_ns)))
         return asked_again(actions, view)
 
-    def _rank(self, job: JobView, now_ns: int, fair: bool, has_turn: bool) -> tuple[int, ...]:
-        if job.deadline_ns is not None:
-            return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
-        left_ns = remaining_ns(job)
-        waits = job.state is not RUNNING
-        aged = waits and now_ns - job.since_ns > self.patience * left_ns
-        return (1, not has_turn, -job.priority, not aged, job.share_ns if fair else left_ns, job.since_ns)
+    def _settled(self, view: View, ranking: Ranking) -> tuple[list[Action], list[JobView]]:
+        """The actions that bring jobs to the device or suspend them, and the jobs that are then on it.
 
-    def _plans(self, here: list[JobView], budget_bytes: int, actions: list[Action]) -> list[JobView]:
-        for index, job in enumerate(here):
-            if len(job.plans) > 1 and job.wants_to_run:
-                others = [other.profile for other in here if other is not job]
-                plan = best_plan(job, others, budget_bytes, self.in_flight)
-                if plan is not None and plan != job.plan:
-                    actions.append(SetPlan(job.name, plan))
-                    here[index] = job.following(plan)
-        return here
+        These are by rank, except where nobody came or left: ranking all jobs at every event would take long.
+        """
+        if not view.away:
+            return [], list(view.jobs)
+        ranked = ranking.ranked(view.jobs)
+        return Residence(ranked, view.budget_bytes, view.now_ns, self.in_flight, ranking.aged).settle()
 
-    def _starts(self, here: Sequence[JobView], danger: Danger, view: View, actions: list[Action]) -> int:
+    def _plans(self, here: list[JobView], ranking: Ranking, actions: list[Action]) -> list[JobView]:
+        several = [job for job in here if len(job.plans) > 1 and job.wants_to_run]
+        if not several:
+            return here
+        now = {job.name: job for job in here}
+        for job in ranking.ranked(several):
+            others = [other.profile for other in now.values() if other.name != job.name]
+            plan = best_plan(job, others, ranking.view.budget_bytes, self.in_flight)
+            if plan is not None and plan != job.plan:
+                actions.append(SetPlan(job.name, plan))
+                now[job.name] = job.following(plan)
+        return list(now.values())
+
+    def _starts(self, here: Sequence[JobView], danger: Danger, ranking: Ranking, actions: list[Action]) -> int:
         """Adds the starts; returns when the next one may be possible."""
-        running = [job for job in here if job.state is RUNNING]
+        view, running = ranking.view, [job for job in here if job.state is RUNNING]
         ready = [job for job in here if job.state in (READY, QUEUED) and has_work(job)]
         if not ready:
             return NEVER
+        ready, wake_ns = ready if view.away else ranking.ranked(ready), NEVER
         bound = [job for job in ready if job.deadline_ns is not None]
-        competition = Competition(here, view.now_ns)
         others = [job for job in ready if job.deadline_ns is None]
         if view.has_priorities:
+            competition = Competition(here, view.now_ns)
             others = sorted([job for job in others if competition.may_start(job)], key=due)
+            wake_ns = competition.wake_ns or NEVER
         serve_ns = self._serve_ns(bound, here, danger)
         batches = [job for job in bound if serve_ns[job.name] <= view.now_ns or not (running or others)]
-        wake_ns = min((serve_ns[job.name] for job in bound if job not in batches), default=NEVER)
-        wake_ns = min(wake_ns, competition.wake_ns or NEVER)
+        wake_ns = min([wake_ns, *[serve_ns[job.name] for job in bound if job not in batches]])
 
         free_bytes = view.budget_bytes - sum([job.profile.persistent_bytes for job in here])
         idle = [job for job in here if job.deadline_ns is not None and job.state is not RUNNING]
-        kept_bytes = sum(job.profile.ephemeral_bytes for job in idle if job not in batches)
+        kept_bytes = sum([job.profile.ephemeral_bytes for job in idle if job not in batches])
         if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
             kept_bytes = 0  # else that job could never run; a batch may have to wait for it instead
 
@@ -139,7 +137,7 @@ class Neaptide(Policy):
 
         def pays(job: JobView, beside: Sequence[JobView]) -> bool:
             if len(beside) not in used:
-                used[len(beside)] = sum(other.profile.utilisation for other in beside if other.deadline_ns is None)
+                used[len(beside)] = sum([other.profile.utilisation for other in beside if other.deadline_ns is None])
             narrow = crowd or self._apart(job, beside, free_bytes)
             if narrow and not self._room_beside(used[len(beside)], job.profile.utilisation):
                 return False
@@ -165,7 +163,7 @@ class Neaptide(Policy):
 
     def _apart(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
         """Whether their peaks do not fit together."""
-        return sum(each.profile.ephemeral_bytes for each in (job, *beside)) > free_bytes
+        return sum([each.profile.ephemeral_bytes for each in (job, *beside)]) > free_bytes
 
     def _pays_beside_one(self, job: JobView, beside: Sequence[JobView], free_bytes: int) -> bool:
         beside = [other for other in beside if other.deadline_ns is None]

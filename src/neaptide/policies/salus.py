@@ -64,15 +64,17 @@ class Salus(Policy):
             return []
         if leave := over_budget(view):  # the budget has shrunk
             return [Suspend(job.name) for job in leave]
-        turns = self._with_turns(view)
-        lanes = self._admit(Lanes.of(view).made_safe(), view, turns)
-        actions = _changes(view, lanes.lane_of()) + lanes.resizing(view.lanes)
-        competition = Competition([job for jobs in lanes.members.values() for job in jobs], view.now_ns)
+        turns, present = self._with_turns(view), Lanes.of(view)
+        lanes = self._admit(present.made_safe(), view, turns)
+        actions = [] if lanes is present and present.numbered else _changes(view, lanes.lane_of())
+        actions += lanes.resizing(view.lanes)
+        everyone = [job for jobs in lanes.members.values() for job in jobs] if view.has_priorities else []
+        competition = Competition(everyone, view.now_ns)
         for jobs in lanes.members.values():
             if [job for job in jobs if in_iteration(job)]:
                 continue
-            ready = [job for job in jobs if has_work(job) and not job.evicted and competition.may_start(job)]
-            if ready:
+            ready = [job for job in jobs if has_work(job) and not job.evicted]
+            if ready := [job for job in ready if competition.may_start(job)]:
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
         wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
         return asked_again([*actions, *wakes], view)
@@ -81,14 +83,16 @@ class Salus(Policy):
 
     def _admit(self, lanes: Lanes, view: View, turns: frozenset[str]) -> Lanes:
         """The lanes with all jobs that can be admitted now."""
+        evicted = [job for job in view.away if job.evicted]
+        if self.order is Order.FIFO and not turns and not evicted and self._busy(lanes, view.now_ns):
+            return lanes  # they do not share
         waiting = [job for job in view.away if self._may_run(job, view)]
         entries = {job.name: self._entry(job, view.now_ns, turns) for job in waiting}
         if self.order is Order.PACK and not any(entry[0] <= _AGED for entry in entries.values()):
             lanes = lanes.spread()
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
             aged = entries[job.name][0] <= _AGED
-            busy = [each for jobs in lanes.members.values() for each in jobs if not long_idle(each, view.now_ns)]
-            whole = self.order is Order.FIFO and bool(busy) and not job.evicted  # it does not share
+            whole = self.order is Order.FIFO and self._busy(lanes, view.now_ns) and not job.evicted  # it does not share
             if whole and not aged:
                 break
             pressing = (aged or job.kind is INFERENCE) and not whole
@@ -111,6 +115,10 @@ class Salus(Policy):
     @property
     def _most_lanes(self) -> int | None:
         return None if self.order is Order.PACK else 1
+
+    def _busy(self, lanes: Lanes, now_ns: int) -> bool:
+        """Whether a job is on the device, other than servers that are long idle."""
+        return any(not long_idle(job, now_ns) for jobs in lanes.members.values() for job in jobs)
 
     def _may_run(self, job: JobView, view: View) -> bool:
         """Whether the job wants a place: not if it is larger than the budget, or suspended without work."""
@@ -168,15 +176,15 @@ class Salus(Policy):
         """The jobs whose turn it is among jobs that do not fit together."""
         if not view.away:
             return frozenset()
-        waiting, inside = view.away, view.admitted
+        inside = view.admitted
         without_end = [other for other in inside if endless(other)]
         found = set(with_turns(view))
-        for job in waiting:
+        for job in view.away if view.has_priorities else ():
             may_leave = inside if job.state is SUSPENDED else without_end
             if any(leaves_for(other, job) for other in may_leave if other.priority < job.priority):
                 found.add(job.name)
         if self.order is Order.FIFO or without_end:
-            turns = Turns.of(view)
+            turns, waiting = Turns.of(view), view.away if without_end else view.suspended
             found |= {job.name for job in waiting if turns.overdue(job, equals=True)}
         return frozenset(found)
 

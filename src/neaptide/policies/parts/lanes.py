@@ -52,6 +52,11 @@ class Lanes:
     def safe(self) -> bool:
         return self.free_bytes >= 0
 
+    @property
+    def numbered(self) -> bool:
+        """Whether every member has been given its lane."""
+        return not [job for jobs in self.members.values() for job in jobs if job.lane is None]
+
     def lane_of(self) -> dict[str, int]:
         return {job.name: lane for lane, jobs in self.members.items() for job in jobs}
 
@@ -138,6 +143,8 @@ class Lanes:
         """These lanes with waiting training jobs moved to lanes of their own, as far as memory allows."""
         lanes = self
         for lane, jobs in self.members.items():
+            if len(jobs) == 1:
+                continue
             waiting = [job for job in jobs if not in_iteration(job) and job.kind is TRAINING]
             for job in sorted(waiting, key=lambda job: job.profile.ephemeral_bytes):
                 rest = tuple(other for other in lanes.members[lane] if other is not job)

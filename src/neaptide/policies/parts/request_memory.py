@@ -19,7 +19,8 @@ def keep_ready(here: Sequence[JobView], budget_bytes: int, lanes: Mapping[int, i
     bound = [job for job in here if job.deadline_ns is not None]
     if not bound and not lanes:
         return []
-    wanted = _ready_bytes(bound, [job for job in here if job.deadline_ns is None], budget_bytes)
+    others = [job for job in here if job.deadline_ns is None] if bound else []
+    wanted = _ready_bytes(bound, others, budget_bytes)
     lane = _LANE if wanted else None
     between = [job for job in bound if job.state is not RUNNING]  # lanes change between iterations
     moves: list[Action] = [MoveLane(job.name, lane) for job in between if job.lane != lane]
@@ -28,7 +29,9 @@ def keep_ready(here: Sequence[JobView], budget_bytes: int, lanes: Mapping[int, i
 
 
 def _ready_bytes(bound: Sequence[JobView], others: Sequence[JobView], budget_bytes: int) -> int:
-    at_rest_bytes = sum(job.profile.persistent_bytes for job in (*bound, *others))
-    largest_bytes = max((job.profile.ephemeral_bytes for job in others), default=0)
-    wanted = sum(job.profile.ephemeral_bytes for job in bound)
-    return wanted if others and at_rest_bytes + largest_bytes + wanted <= budget_bytes else 0
+    if not others:
+        return 0
+    at_rest_bytes = sum([job.profile.persistent_bytes for job in (*bound, *others)])
+    largest_bytes = max([job.profile.ephemeral_bytes for job in others])
+    wanted = sum([job.profile.ephemeral_bytes for job in bound])
+    return wanted if at_rest_bytes + largest_bytes + wanted <= budget_bytes else 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspend
-from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED, TRAINING
+from neaptide.core.control.job import QUEUED, READY, RUNNING, TRAINING
 from neaptide.core.control.view import JobView
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.turns import worth_a_copy_ns
@@ -68,8 +68,6 @@ class Residence:
         are not admitted: they would only be in the way of later, better-ranked jobs.
         """
         actions: list[Action] = []
-        if not [job for job in self.ranked if job.state in (QUEUED, SUSPENDED)]:
-            return actions, list(self.ranked)
         inside = {job.name: job for job in self.ranked if job.admitted}
         may_suspend, used = True, 0.0
         for job in self.ranked:

@@ -55,14 +55,15 @@ class Stagger:
             if may_run_beside is not None and not may_run_beside(job, beside.jobs):
                 continue
             tries -= 1
+            if kept is None and beside.leaves(job.profile.ephemeral_bytes, free_bytes):
+                starts.append(job)
+                beside.start(job)
+                continue
             own = beside.on_their_clock(job)
+            fits = fits_now(own, beside.curve, free_bytes)
             if kept is not None:
-                fits = fits_now(own, beside.curve, free_bytes)
                 fits = fits and fits_now(own, summed(beside.curve, kept), free_bytes)
-            elif not (
-                fits := beside.leaves(job.profile.ephemeral_bytes, free_bytes)
-                or fits_now(own, beside.curve, free_bytes)
-            ):
+            elif not fits:
                 late_ns = own.earliest_fit(beside.curve, free_bytes)
                 if late_ns is None:
                     continue  # it does not fit even alone
