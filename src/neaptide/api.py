@@ -15,7 +15,7 @@ from neaptide.live.runs.launching import JobCommand
 from neaptide.live.runs.run_jobs import RunRecord
 from neaptide.live.runs.run_jobs import run_jobs as run_under_daemon
 from neaptide.policies.files import find_policy
-from neaptide.reporting.logs.run_folder import check_folder, folder_for_run, save_run
+from neaptide.reporting.logs.run_folder import check_output_folder, folder_for_run, save_run
 from neaptide.simulation import Outcome, Submission
 from neaptide.simulation import simulate as simulate_submissions
 
@@ -62,7 +62,7 @@ def run_jobs(
     budget_bytes = parse_bytes(budget) if isinstance(budget, str) else budget
     if policy is not None:
         find_policy(policy)  # reports a faulty policy before a folder is made
-    check_folder(where)
+    check_output_folder(where)
     with daemon_for_file(DaemonRequest(policy=policy, budget_bytes=budget_bytes)) as paths:
         with folder_for_run(where, where.name):
             record = run_under_daemon(jobs, settings, paths, where, lambda *_: None, lambda _: None)

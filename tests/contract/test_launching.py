@@ -89,7 +89,7 @@ def _held_behind_the_gate(facts: Facts) -> float:
 
 @pytest.mark.parametrize(("others", "leases"), [(0, 20), (1, 16)], ids=["alone", "beside another"])
 @engines()
-def test_without_a_cap_a_job_launches_64_ops_ahead_beside_others_and_all_of_them_alone(
+def test_without_a_cap_a_job_launches_64_ops_ahead_beside_others_and_its_whole_iteration_alone(
     engine: Engine, others: int, leases: int
 ) -> None:
     # Each of the 80 ops takes a quarter of a lease more than the one before.

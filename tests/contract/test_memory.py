@@ -49,7 +49,7 @@ def test_jobs_are_admitted_together_if_their_leases_fit_not_their_bytes(engine: 
 
 
 @engines()
-def test_jobs_are_admitted_together_if_persistent_leases_and_the_largest_tide_fit(engine: Engine) -> None:
+def test_jobs_are_admitted_together_if_persistent_leases_and_the_largest_ephemeral_peak_fit(engine: Engine) -> None:
     tides = [Tide(name=name, persistent=2, steps=(Step(5), Step(1)), iterations=3) for name in "ab"]
     facts = engine.run(Scene(tides=tides, budget=9, policy=Everything()))
     facts.check_all_ended()

@@ -29,7 +29,7 @@ def until_it_is_kept(daemon: RealDaemon, budget_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("spare", [3, 6])
-def test_a_job_alone_ends_right_in_a_budget_that_falls_to_what_it_was_measured_to_need(
+def test_a_job_alone_ends_with_the_same_numbers_in_a_budget_that_falls_to_what_it_was_measured_to_need(
     spare: int, start: StartDaemon
 ) -> None:
     daemon = start("neaptide", 2 * alone(IMAGES).peak_bytes)
@@ -42,7 +42,7 @@ def test_a_job_alone_ends_right_in_a_budget_that_falls_to_what_it_was_measured_t
     daemon.check_memory()
 
 
-def test_a_job_alone_ends_right_while_the_budget_goes_up_and_far_down(start: StartDaemon) -> None:
+def test_a_job_alone_ends_with_the_same_numbers_while_the_budget_goes_up_and_far_down(start: StartDaemon) -> None:
     daemon = start("neaptide", 400 * MIB)
     job = daemon.begin("job", IMAGES, pauses=True)
     until_it_pauses(job)

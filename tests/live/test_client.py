@@ -163,7 +163,7 @@ with torch.no_grad():
         ({"deadline_seconds": 0.0}, "the time for a batch must be positive and at most 1000000 s, not 0 s"),
     ],
 )
-def test_a_wrong_argument_of_attach_is_one_clear_line(
+def test_a_wrong_argument_of_attach_is_refused_in_one_line(
     given: dict[str, Any], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEAPTIDE_RUNTIME", str(tmp_path))

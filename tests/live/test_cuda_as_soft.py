@@ -74,7 +74,7 @@ def test_an_installation_that_fails_halfway_is_undone(monkeypatch: pytest.Monkey
     assert not hasattr(torch._C, "_scatter")
 
 
-def test_an_unexpected_torch_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_torch_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     class Strange:
         def neaptide_join_names(self) -> int:
             return 0

@@ -61,7 +61,7 @@ def test_a_job_in_host_memory_returns_when_the_daemon_is_killed(state: SlotState
         assert "fault" not in daemon.stop()
 
 
-def test_a_new_daemon_restores_a_job_that_follows_a_request_of_the_killed_one(tmp_path: Path) -> None:
+def test_a_new_daemon_undoes_an_eviction_that_the_killed_one_had_asked_for(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "run")
     try:
         job = daemon.spawn(name="late", iterations=100_000)

@@ -38,7 +38,9 @@ def stop_inside_an_iteration(daemon: RealDaemon, process: subprocess.Popen[str],
     until(stopped_there, "it to be inside an iteration")
 
 
-def test_a_job_stopped_inside_its_iteration_ends_right_and_so_does_the_other(start: StartDaemon) -> None:
+def test_a_job_stopped_in_its_iteration_and_the_other_end_with_the_same_numbers(
+    start: StartDaemon,
+) -> None:
     daemon = start("neaptide", int(0.75 * (alone(IMAGES).peak_bytes + alone(FEWER_IMAGES).peak_bytes)))
     stopped, other = daemon.begin("stopped", IMAGES, pauses=True), daemon.begin("other", FEWER_IMAGES, pauses=True)
     for job in (stopped, other):
@@ -53,7 +55,7 @@ def test_a_job_stopped_inside_its_iteration_ends_right_and_so_does_the_other(sta
     daemon.check_memory()
 
 
-def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_does_the_other(
+def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_with_the_same_numbers_and_so_does_the_other(
     start: StartDaemon,
 ) -> None:
     daemon = start("neaptide", budget_for(GROWING, TEXT))
@@ -74,7 +76,9 @@ def test_a_job_that_comes_to_need_twice_of_what_was_measured_ends_right_and_so_d
     assert max(sizes) > 1.5
 
 
-def test_a_job_that_is_killed_gives_everything_back_and_the_other_ends_right(start: StartDaemon) -> None:
+def test_a_job_that_is_killed_gives_all_back_and_the_other_ends_with_the_same_numbers(
+    start: StartDaemon,
+) -> None:
     daemon = start("neaptide", budget_for(IMAGES, TEXT))
     killed, other = daemon.begin("killed", IMAGES), daemon.begin("other", TEXT)
     until_step(killed, 10)

@@ -1,7 +1,8 @@
 """Devices that jobs share. Each is one folder with a `kind.py`; `interface` says what a device must do.
 
-Everything above imports this package, `devices.interface`, `devices.board` and `devices.local`, and no device; of these
-only `devices.local` needs torch. docs/writing-a-device.md says what the author of a device imports.
+Everything above imports this package, `devices.interface`, `devices.board` and `devices.local`, and no device; commands
+and `verification` import `devices.checkup`, too. Of these only `devices.local` needs torch. docs/writing-a-device.md
+says what the author of a device imports.
 
 NEAPTIDE_DEVICE names the device to use: a kind and an index such as `soft:0`, or the path of a `kind.py` of one's own,
 which sets `KIND` to a DeviceKind. `default_device` decides what is used without it.

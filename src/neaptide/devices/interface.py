@@ -2,7 +2,8 @@
 
 A device is one folder `devices/<name>/` with a `DeviceKind` and a `DeviceAgent`. The command line and the daemon use
 the kind; it loads no torch. The agent lives inside a job's process, over the common launch layer
-(`devices/native/launch`). Nothing outside `devices` names a device.
+(`devices/native/launch`). Nothing outside `devices` imports a device; that `soft` is the default is said in
+`cli/device_flags.py` and `live/protocol/paths.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The papers' networks in plain torch, one file per family; `build` makes any of them by name.
 
 `zoo` registers the families; `attention`, `branches` and `feed` are pieces that several families share. Nothing here
-imports another room. reproductions, scenarios and users import it.
+imports another room. reproductions, scenarios, `verification` and users import it.
 """
 
 from neaptide.models import (  # noqa: F401 - each one registers its names

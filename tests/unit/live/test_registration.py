@@ -21,7 +21,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Request, SlotState
 from neaptide.devices.board.figures import ProcessState
-from neaptide.live.daemon.registration import MOST_SAMPLES, Registration
+from neaptide.live.daemon.registration import MOST_SAMPLES_OF_A_CALL, Registration
 from neaptide.live.daemon.requests import MOST_WAITING
 from neaptide.live.protocol import messages as say
 from scripted_daemon import MIB, ScriptedCaller, World, trace
@@ -310,14 +310,14 @@ def test_a_request_of_any_batch_is_one_event_with_a_count(world: World) -> None:
     caller = serving(world, 10**7)
     world.daemon.heard(caller, say.RequestArrived())
     (arrived,) = [entry for entry in world.entries() if isinstance(entry, RequestArrived)]
-    assert arrived.count == MOST_SAMPLES
+    assert arrived.count == MOST_SAMPLES_OF_A_CALL
     account = world.daemon._controller.ledger.account("s")
-    assert (len(account.serving), len(account.requests)) == (MOST_SAMPLES, 0)
+    assert (len(account.serving), len(account.requests)) == (MOST_SAMPLES_OF_A_CALL, 0)
 
 
 def test_more_requests_than_a_server_ever_has_are_a_protocol_error(world: World) -> None:
     caller = serving(world, 10**7)
-    for _ in range(MOST_WAITING // MOST_SAMPLES + 1):
+    for _ in range(MOST_WAITING // MOST_SAMPLES_OF_A_CALL + 1):
         world.daemon.heard(caller, say.RequestArrived())
     with pytest.raises(say.ProtocolError, match="samples wait"):
         world.daemon.heard(caller, say.RequestArrived())

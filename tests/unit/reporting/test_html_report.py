@@ -25,7 +25,7 @@ from neaptide.reporting.logs.run_folder import (
     EVENTS,
     RUN,
     TRACES,
-    check_folder,
+    check_output_folder,
     folder_for_run,
     read_run,
     save_run,
@@ -193,9 +193,9 @@ def test_runs_are_compared_against_temporal_with_equal_work_per_iteration(tmp_pa
 def test_a_folder_with_other_files_is_refused_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(ValueError, match="is not empty and has no earlier run; name another folder"):
-        check_folder(tmp_path)
+        check_output_folder(tmp_path)
     with pytest.raises(ValueError, match="is a file; name a folder for the run"):
-        check_folder(tmp_path / "thesis.txt")
+        check_output_folder(tmp_path / "thesis.txt")
     with pytest.raises(ValueError, match="is not the folder of a run"):
         read_run(tmp_path)
 

@@ -1,4 +1,4 @@
 """Logs the ops and storages of a running program below autograd, and cuts the log into iterations.
 
-`capture`, `fitting` and `live.job` import it.
+`capture` and `fitting` import it.
 """

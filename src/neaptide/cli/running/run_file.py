@@ -19,7 +19,7 @@ from neaptide.live.runs.run_jobs import RunRecord, run_jobs
 from neaptide.live.runs.without_neaptide import Without, device_without_daemon, run_without
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.live_run import LiveRun, live_run
-from neaptide.reporting.logs.run_folder import REPORT, check_folder, folder_for_run, save_run
+from neaptide.reporting.logs.run_folder import REPORT, check_output_folder, folder_for_run, save_run
 from neaptide.reporting.pages.html_report import write_report
 from neaptide.reporting.terminal.live_display import LiveDisplay
 from neaptide.reporting.terminal.run_summary import remarks, summary_line, summary_table
@@ -43,7 +43,7 @@ def run_file(
     if wanted.policy is not None:
         find_policy(wanted.policy)  # reports a faulty policy before a folder is made
     if output is not None:
-        check_folder(output)
+        check_output_folder(output)
     out = console.stdout(dispensable=True)
     settings = device.or_else(given.device)
     with interruptible():

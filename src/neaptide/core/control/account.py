@@ -22,7 +22,7 @@ _MOST_SLOWER = 1.5  # a single iteration's slowdown counts as at most this many 
 
 @dataclass(slots=True)
 class Account:
-    """One job's leases, state and history."""
+    """One job's plans, state and history."""
 
     job: Job
     plans: tuple[Profile, ...]
@@ -85,7 +85,7 @@ class Account:
         return turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
 
     @property
-    def has_work(self) -> bool:
+    def expects_work(self) -> bool:
         return self.job.kind is TRAINING or bool(self.requests or self.expected or self.serving)
 
     @property

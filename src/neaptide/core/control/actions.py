@@ -82,7 +82,8 @@ class SetClass(Action, frozen=True, tag="set_class"):
 class SetShare(Action, frozen=True, tag="set_share"):
     """Let the job use at most this share of the device's SMs, above 0 and at most 1; None: all of them.
 
-    An op that uses a larger share alone takes longer in proportion. Its numbers do not change.
+    An op that would use more takes longer in proportion in virtual time; on a device it keeps its width, and the
+    job pauses until its average is within the share, so that no number changes. Its numbers do not change.
     """
 
     job: str

@@ -65,10 +65,6 @@ class Controller:
         self._engine = engine
         self._note = note
 
-    @property
-    def policy_name(self) -> str:
-        return self._policy.name
-
     def run(self) -> None:
         """Handle events until the engine has none left."""
         while (event := self._engine.next_event()) is not None:

@@ -22,9 +22,9 @@ class Observation(msgspec.Struct, frozen=True, array_like=True):
 class Engine(Protocol):
     """Carries actions out and reports what happens.
 
-    An engine never lets the jobs hold more than the budget together: an op waits until its memory is granted. A
-    request is granted only if, afterwards, every older iteration can still reach its own peak and end. So the oldest
-    iteration can always end, whatever a policy does.
+    An engine never lets the jobs hold more than the budget together, unless the policy oversubscribes: an op waits
+    until its memory is granted. A request is granted only if, afterwards, every older iteration can still reach its
+    own peak and end. So the oldest iteration can always end, whatever such a policy does.
     """
 
     @property

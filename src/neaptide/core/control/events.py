@@ -96,7 +96,7 @@ class JobEvicted(Event, frozen=True, tag="job_evicted"):
     does so for an iteration that starves while others run, and for a new job that waits for memory.
 
     The bytes of an `unresponsive` job stay on the device and are taken off the budget; policies do not see the job. A
-    job that was suspended or queued when it stopped to respond is so still when it responds again.
+    job that was suspended or queued when it stopped responding is so still when it responds again.
     """
 
     job: str

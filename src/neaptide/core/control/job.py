@@ -111,7 +111,7 @@ class Job:
     iterations: int | None = None  # None: until it is stopped
     priority: int = 0  # one more doubles its share (core.rules.shares)
     deadline_seconds: float | None = None  # an inference job's SLO for one batch
-    deadline_quantile: float = DEFAULT_QUANTILE  # of its deadlines are to be kept
+    deadline_quantile: float = DEFAULT_QUANTILE  # the share of its deadlines that is to be kept
     latency_critical: bool = False  # an inference job whose requests are to be served as if it were alone
 
     def __post_init__(self) -> None:

@@ -18,4 +18,4 @@ class Need(Enum):
     CLASSES = "classes"  # ops of deadline jobs go first
     SHARES = "shares"  # a job can be limited to a share of the SMs
     SUSPEND = "suspend"  # a job's bytes can be moved to the host
-    PAGING = "paging"  # jobs may hold more than the device has, which then pages; every oversubscribing policy needs it
+    PAGING = "paging"  # jobs may hold more than the device has, which pages; a policy with `oversubscribes` needs it

@@ -68,4 +68,4 @@ class Shares:
 
 def _competes(account: Account) -> bool:
     """Whether the job shares the device by its weight: it has work, and no deadline that puts it before all others."""
-    return account.has_work and not account.unresponsive and account.job.deadline_seconds is None
+    return account.expects_work and not account.unresponsive and account.job.deadline_seconds is None

@@ -10,15 +10,17 @@ OVER_BUDGET_TICKS = 10  # with more leased than a budget that was lowered: a job
 STOPPED_NS = 300_000_000  # without progress, in a stopped process: the job is unresponsive
 UNUSED_PERMIT_NS = 1_000_000_000  # with a permit and no iteration begun: the job is unresponsive
 HANGING_NS = 5_000_000_000  # without progress inside an iteration: the job is unresponsive
-HANGING_ITERATIONS = 5  # or this many times what an iteration takes alone, if that is longer
+HANGING_ITERATIONS = 5  # An iteration hangs only after this many times what it takes alone.
 # A new job has waited this long for memory: room is made for it. While iterations of others go on, their memory may
 # come free by itself.
 NEWCOMER_WAITS_NS = 80_000_000
 NEWCOMER_STARVES_NS = 1_000_000_000
 NEWCOMER_IDLE_NS = 1_000_000_000  # a new job for which room was made uses it no more: the others return
-ROOM_NS = 2_000_000_000  # room made for a new job lasts so long; then the others have theirs for as long
-ROOM_WORTH = 20  # or this many times as long as it took to make, if that is longer
-LONGEST_ROOM_NS = 60_000_000_000  # but not longer than this
+# Room made for a new job lasts ROOM_NS, or ROOM_WORTH times as long as it took to make if that is longer, and
+# LONGEST_ROOM_NS at most. Then the others have their room for as long.
+ROOM_NS = 2_000_000_000
+ROOM_WORTH = 20
+LONGEST_ROOM_NS = 60_000_000_000
 COUNTED_NS = 2_000_000_000  # a new job counts with the most that it held within this time
 # Once the beneficiary has ended and this much time has passed since the eviction was asked, or this many turns if that
 # is longer, the job returns without the admission check: the policy does not let it take turns with the others.

@@ -7,7 +7,7 @@ much that the two balance when as many answers are late as the job allows.
 from __future__ import annotations
 
 FIRST_RESERVE = 0.3  # of the deadline, before any answer
-DEFAULT_QUANTILE = 0.99  # of the deadlines are to be kept
+DEFAULT_QUANTILE = 0.99  # the share of deadlines that is to be kept
 _LEAST, _MOST = 0.05, 0.8
 _NEARLY = 0.85  # of the deadline: an answer after this counts as late, so that the deadline itself is kept
 _STEP = 0.1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 ITERATIONS = 50  # of the job alone, at least
 _WORTH = 20  # times what the moves to host memory and back take
-_LONGEST_NS = 10_000_000_000  # of a turn that is long for its moves: a slower move waited for something else
+_LONGEST_NS = 10_000_000_000  # the longest turn that slow moves cause: a slower move has waited for something else
 _LINK_BYTES_PER_NS = 10.0  # roughly the bandwidth of a device's link to the host
 
 

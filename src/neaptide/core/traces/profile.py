@@ -98,11 +98,6 @@ class Profile:
             kernels *= 2
         return kernels
 
-    @property
-    def model_bytes(self) -> int:
-        """Of the persistent bytes, those of the program's tensors. If more is kept than was measured, it is theirs."""
-        return self.persistent_bytes - self.framework_bytes
-
     @cached_property
     def ephemeral_bytes(self) -> int:
         return self.curve.peak

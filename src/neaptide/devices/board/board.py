@@ -148,12 +148,6 @@ class Board:
             seen.stalled_ns,
         )
 
-    def lane_bytes(self, lane: int) -> int:
-        """The size of a lane; 0: it is closed."""
-        size = ctypes.c_uint64()
-        self._check(self._library.neaptide_board_lane_bytes(self.handle, lane, ctypes.byref(size)))
-        return size.value
-
     def region_setting(self) -> int:
         """What the device's region was made with: for the software GPU, its SMs."""
         return int(self._library.neaptide_board_region_setting(self.handle))

@@ -59,7 +59,6 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_set_ceiling": (_INT, (_HANDLE, _U32, _U64)),
     "board_set_lane": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_lane_bytes": (_INT, (_HANDLE, _U32, _U64)),
-    "board_lane_bytes": (_INT, (_HANDLE, _U32, _HANDLE)),
     "board_set_request": (_INT, (_HANDLE, _U32, _U32)),
     "board_forget_expected_leases": (_INT, (_HANDLE, _U32)),
     "take_short_turns": (None, ()),

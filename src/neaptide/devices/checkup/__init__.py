@@ -1,7 +1,7 @@
 """What this machine offers to share: one finding for each thing that the devices need. `neaptide doctor` shows them.
 
 `machine` looks at what every device needs, `gpu` at NVIDIA GPUs. Nothing here imports torch, makes a context on a GPU
-or changes anything.
+or changes anything. `neaptide doctor` and `verification` import it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 NEAPTIDE_SOFT_CAPACITY is the memory of a new board, NEAPTIDE_SOFT_SMS the most SMs a kernel uses, NEAPTIDE_SOFT_BOARD
 the file that processes on one device share (none: a private one), NEAPTIDE_SOFT_WAIT how many seconds an allocation
 waits for memory that other processes hold. Where torch finds a GPU, importing this raises ValueError.
+
+`csrc` is the device in C++, `torch_module` the module `torch.soft`, `as_cuda` its face as `cuda`; `kind` and `agent`
+are what `devices.interface` asks for. Only `devices` imports this room, by name, and programs that want the device.
 """
 
 import torch  # noqa: F401 - first of all: under `neaptide run` this import prepares the device, with the modules below

@@ -25,7 +25,7 @@ from neaptide.live.daemon.newcomers import Newcomers
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 
-MOST_SAMPLES = 4096  # as which one call of a serving job's model counts
+MOST_SAMPLES_OF_A_CALL = 4096  # as which one call of a serving job's model counts
 _LONGEST_SECONDS = 1e6  # of one iteration
 
 
@@ -224,8 +224,8 @@ def _measured(
         raise trace
     if trace.seconds > _LONGEST_SECONDS:
         raise RefusedError(f"one of its iterations is said to take {format_seconds(trace.seconds)}")
-    if trace.batch > MOST_SAMPLES:
-        trace = replace(trace, batch=MOST_SAMPLES)
+    if trace.batch > MOST_SAMPLES_OF_A_CALL:
+        trace = replace(trace, batch=MOST_SAMPLES_OF_A_CALL)
     return _Measured(trace, encoded, LeaseOverhead(*overhead), iterations)
 
 

@@ -49,7 +49,7 @@ class SavedRun(msgspec.Struct, frozen=True):
     logged: LoggedRun
 
 
-def check_folder(folder: Path) -> None:
+def check_output_folder(folder: Path) -> None:
     """Raise ValueError if a run cannot have this folder: it is a file, or has files that are not a run's."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; name a folder for the run")
@@ -64,7 +64,7 @@ def folder_for_run(wanted: Path | None, name: str) -> Iterator[Path]:
     An earlier run in it is deleted. When the run is refused, or ends before a job has started, the folder is removed.
     """
     if wanted is not None:
-        check_folder(wanted)
+        check_output_folder(wanted)
         _clear(wanted)
         wanted.mkdir(parents=True, exist_ok=True)
     folder = _new_folder(name) if wanted is None else wanted

@@ -1,7 +1,8 @@
 """Where there is no GPU, a program that asks for `cuda` is given the software GPU.
 
 `install` makes `cuda` a name of the soft device and has torch.cuda answer for it; the program is not changed, and its
-operators cost what they cost on `soft`. What works and what cannot is in docs/cuda-as-soft.md.
+operators cost what they cost on `soft`. What works and what cannot is in docs/cuda-as-soft.md. Only `devices.soft`
+imports it.
 """
 
 from __future__ import annotations

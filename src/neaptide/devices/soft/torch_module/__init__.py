@@ -1,4 +1,7 @@
-"""The module `torch.soft`: calls that `torch.cuda` has too, and calls of this device alone."""
+"""The module `torch.soft`: calls that `torch.cuda` has too, and calls of this device alone.
+
+`devices.soft` installs it when it is imported, and nothing else imports it.
+"""
 
 from __future__ import annotations
 
