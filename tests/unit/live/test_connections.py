@@ -12,7 +12,7 @@ import pytest
 from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import Decoded, TraceFormatError
 from neaptide.live.daemon import connections
-from neaptide.live.daemon.connections import MOST_UNREAD_BYTES, Connections, SocketCaller
+from neaptide.live.daemon.io.connections import MOST_UNREAD_BYTES, Connections, SocketCaller
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import frame
 from scripted_daemon import trace

@@ -13,7 +13,7 @@ import msgspec
 from neaptide.core.control.events import BudgetChanged, JobArrived, PhaseEnded, Woken
 from neaptide.core.control.log_format import Header, Joined, Line, encode_line
 from neaptide.core.traces.trace import Phase
-from neaptide.live.daemon.log_writer import EventLog
+from neaptide.live.daemon.io.log_writer import EventLog
 from neaptide.reporting.logs.log_file import read_runs
 from outcomes import job
 

@@ -22,7 +22,7 @@ from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob, Caller
 from neaptide.live.daemon.clock import Clock, Timers
 from neaptide.live.daemon.engine import LiveEngine, ProcessStateOf
-from neaptide.live.daemon.log_writer import EventLog
+from neaptide.live.daemon.io.log_writer import EventLog
 from neaptide.live.daemon.newcomers import Newcomers
 from neaptide.live.daemon.registration import RefusedError, Registration
 from neaptide.live.daemon.requests import Requests

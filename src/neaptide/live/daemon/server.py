@@ -23,10 +23,10 @@ from neaptide.devices.board import Board
 from neaptide.devices.board.board import take_short_turns
 from neaptide.devices.interface import DeviceKind, DeviceSettings
 from neaptide.live.daemon.clock import LoopClock
-from neaptide.live.daemon.connections import MOST_CONNECTIONS, Connections, SocketCaller
 from neaptide.live.daemon.daemon import Daemon
-from neaptide.live.daemon.files import RuntimeFiles, open_board
-from neaptide.live.daemon.listening_socket import ListeningSocket
+from neaptide.live.daemon.io.connections import MOST_CONNECTIONS, Connections, SocketCaller
+from neaptide.live.daemon.io.files import RuntimeFiles, open_board
+from neaptide.live.daemon.io.listening_socket import ListeningSocket
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.lock import DaemonLock
 from neaptide.live.protocol.paths import RuntimePaths, prepare

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from neaptide.devices.board import Board
-from neaptide.live.daemon.listening_socket import ListeningSocket
+from neaptide.live.daemon.io.listening_socket import ListeningSocket
 from neaptide.live.protocol.lock import DaemonLock
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
