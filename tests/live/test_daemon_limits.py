@@ -15,7 +15,7 @@ from board_member import Member
 from daemons import MIB, DaemonProcess, DaemonThread, goes_on, until
 from line import Line
 from neaptide.devices.board import Board
-from neaptide.live.daemon import connections
+from neaptide.live.daemon.io import connections
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import MOST_BYTES, frame
 from trace_bombs import bomb

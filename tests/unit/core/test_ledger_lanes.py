@@ -5,7 +5,8 @@ from __future__ import annotations
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.job import Job
-from neaptide.core.control.ledger import MOST_LANES, Ledger
+from neaptide.core.control.ledger import Ledger
+from neaptide.core.control.refusals import MOST_LANES
 from tides import MIB, tide
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import Decoded, TraceFormatError
-from neaptide.live.daemon import connections
+from neaptide.live.daemon.io import connections
 from neaptide.live.daemon.io.connections import MOST_UNREAD_BYTES, Connections, SocketCaller
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import frame

@@ -13,7 +13,7 @@ import pytest
 
 from board_member import Member
 from neaptide.devices.board import Board, BoardError
-from neaptide.live.daemon import files
+from neaptide.live.daemon.io import files
 from neaptide.live.daemon.io.files import RuntimeFiles, open_board
 from neaptide.live.daemon.io.listening_socket import ListeningSocket
 from neaptide.live.protocol.lock import DaemonLock, DaemonRunsError

@@ -1,4 +1,4 @@
-"""Keeps an account of every job, and refuses actions that are unsafe or make no sense.
+"""Keeps an account of every job: events and accepted actions change it (refusals.py says which are not).
 
 Admitted jobs fit the budget by the admission rule (core.rules.admission), so every iteration that is started also ends.
 How many iterations run at once is the policy's decision.
@@ -17,19 +17,16 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.account import Account
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import INFERENCE, QUEUED, READY, RUNNING, SUSPENDED, Job, JobState
+from neaptide.core.control.refusals import Refusals
 from neaptide.core.control.shares import Shares
 from neaptide.core.control.view import View
-from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.patience import KEPT_NS
 from neaptide.core.rules.work import requests_served, work_ns
 from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Trace
-from neaptide.core.units import format_bytes
 
-MOST_LANES = 64  # as many as a board has slots
 _OF_NO_JOB = (ev.BudgetChanged, ev.Woken)
-_WITH_LANE = (act.Admit, act.MoveLane)
 
 
 class Ledger:
@@ -40,11 +37,11 @@ class Ledger:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
         self.lanes: dict[int, int] = {}  # the size of each lane that has one
-        self._oversubscribes = oversubscribes
         profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
         self._shares = Shares(self._present)
+        self._refusals = Refusals(self._present, self.lanes, oversubscribes)
         for job in jobs:
             self._open(job, profile_of)
 
@@ -237,75 +234,7 @@ class Ledger:
 
     def refusal(self, action: act.Action, now_ns: int) -> str | None:
         """Why an action must not be carried out; None when it may. Changes nothing."""
-        if isinstance(action, act.WakeAt):
-            return None if action.at_ns > now_ns else "that time is not in the future"
-        if isinstance(action, act.SizeLane):
-            return self._too_large(action)
-        account = self._present.get(action.job)  # type: ignore[attr-defined]
-        if account is None:
-            return "there is no such job"
-        if isinstance(action, _WITH_LANE) and not 0 <= (action.lane or 0) < MOST_LANES:
-            return f"lanes are numbered from 0 to {MOST_LANES - 1}"
-        if isinstance(action, act.SetGate) and action.until_ns is not None:
-            if not action.open:
-                return "a closed gate is not open until a time"
-            if action.until_ns <= now_ns:
-                return "that time is not in the future"
-        return self._refusal_of(account, action)
-
-    def _refusal_of(self, account: Account, action: act.Action) -> str | None:
-        state = account.state
-        match action:
-            case act.Admit():
-                return _unless(state is QUEUED, "it is not queued") or self._too_much(account, account.profile)
-            case act.Start():
-                if state is READY and account.job.kind is INFERENCE and not account.requests:
-                    return "no request waits for it"
-                return _unless(state is READY, "it is not ready")
-            case act.SetPlan():
-                if not 0 <= action.plan < len(account.plans):
-                    return f"it has {len(account.plans)} plans"
-                if state in (RUNNING, SUSPENDED):
-                    return "it is inside an iteration"
-                return self._too_much(account, account.plans[action.plan]) if account.admitted else None
-            case act.Resume():
-                suspended = state is SUSPENDED and not account.evicted
-                return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
-            case act.SetShare() if action.share is not None and not 0 < action.share <= 1:
-                return "a share is above 0 and at most 1"
-            case act.Suspend() | act.MoveLane() | act.SetGate() | act.SetClass() | act.SetShare():
-                return _unless(account.admitted, "it is not admitted")
-            case act.CapInFlight():
-                return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
-        return None
-
-    def _too_large(self, action: act.SizeLane) -> str | None:
-        """Why the lane cannot have this size beside the bytes at rest and the other lanes."""
-        if not 0 <= action.lane < MOST_LANES or action.bytes < 0:
-            return f"lanes are numbered from 0 to {MOST_LANES - 1}, and have a size of at least 0"
-        if action.bytes <= self.lanes.get(action.lane, 0):
-            return None
-        lanes_bytes = sum((self.lanes | {action.lane: action.bytes}).values())
-        at_rest_bytes = sum(profile.persistent_bytes for profile in self.admitted_profiles())
-        missing = at_rest_bytes + lanes_bytes - self.budget_bytes
-        return None if missing <= 0 else f"it would need {format_bytes(missing)} more than the budget"
-
-    def _too_much(self, account: Account, profile: Profile) -> str | None:
-        """Why the job, with this profile, cannot be among the admitted ones."""
-        if self._oversubscribes:
-            return None
-        others = [other.profile for other in self._coming_or_here() if other is not account]
-        spare = spare_bytes([profile, *others], self.budget_bytes)
-        return None if spare >= 0 else f"it would need {format_bytes(-spare)} more than the budget"
-
-    def _coming_or_here(self) -> list[Account]:
-        """The admitted jobs, and those evicted by the engine that fit beside them: their room is not given away."""
-        here = [account for account in self._present.values() if account.admitted]
-        for account in self._present.values():
-            if account.evicted and not account.unresponsive:
-                together = [each.profile for each in (*here, account)]
-                here += [account] if spare_bytes(together, self.budget_bytes) >= 0 else []
-        return here
+        return self._refusals.of(action, now_ns, self.budget_bytes)
 
     def keeps(self, job: str, now_ns: int) -> bool:
         """Whether the job's bytes cannot be moved to host memory for now. Changes nothing."""
@@ -389,7 +318,3 @@ def _discard(times_ns: list[int], at_ns: int) -> None:
     index = bisect_left(times_ns, at_ns)
     if index < len(times_ns) and times_ns[index] == at_ns:
         del times_ns[index]
-
-
-def _unless(right: bool, problem: str) -> str | None:
-    return None if right else problem

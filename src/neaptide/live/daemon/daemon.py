@@ -14,12 +14,12 @@ from neaptide.core.control.log_format import Header, HeldMemory, Line
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.rules.patience import TICK_SECONDS
 from neaptide.core.traces.trace_format import Decoded, TraceFormatError
-from neaptide.core.units import format_bytes
 from neaptide.devices import default_kind
 from neaptide.devices.board import Board, BoardError
 from neaptide.devices.board.board import process_state as board_process_state
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob, Caller
+from neaptide.live.daemon.budget import Budget
 from neaptide.live.daemon.clock import Clock, Timers
 from neaptide.live.daemon.engine import LiveEngine, ProcessStateOf
 from neaptide.live.daemon.io.log_writer import EventLog
@@ -40,7 +40,6 @@ from neaptide.live.protocol.paths import RuntimePaths
 _MOVES_SECONDS = 0.005  # between looks at jobs that move their bytes
 _FLUSH_SECONDS = 0.05
 _FEW_LINES = 16  # are written in a tenth of a millisecond
-_LOOK_NS = 1_000_000_000  # between looks at processes outside the board
 _AHEAD_SECONDS = 0.1  # between the controller's reports of a job that runs ahead
 _DEPARTED_SECONDS = 0.5  # between looks for processes that ended while their connection stays open
 _LAST_WORDS_SECONDS = 0.1  # for reading what such a process said before
@@ -70,26 +69,22 @@ class Daemon:
         self._policy = policy
         self._clock = clock
         self._timers = Timers(clock)
-        self._asked_bytes = budget_bytes  # the budget that the user wants
-        self._budget_bytes = budget_bytes  # less while processes outside the board take memory
-        self._looked_ns = 0  # when that was last looked at
-        self._granted_bytes = budget_bytes  # as the policy knows it
         self._log = EventLog(paths.events, self._opening, complain)
         self._engine = LiveEngine(board, self._kind, clock, process_state, self._wake_at)
         self._controller = Controller((), budget_bytes, policy, self._engine, self._log.note)
         ledger = self._controller.ledger
+        self._budget = Budget(self._engine, ledger, self._kind, budget_bytes, self._budget_changed)
         self._newcomers = Newcomers(self._engine)
         self._times_alone = TimesAlone(self._engine)
         self._watching = Watching(self._engine, core_waits)
         self._deadlock = Deadlock(self._engine, ledger)
-        self._unresponsive = Unresponsive(self._engine, ledger, self._tell_budget)
+        self._unresponsive = Unresponsive(self._engine, ledger, self._budget.tell)
         self._registration = Registration(
-            self._engine, self._controller, self._newcomers, self._tell_budget, paths, self._log.note
+            self._engine, self._controller, self._newcomers, self._budget.tell, paths, self._log.note
         )
         self._memory_history = MemoryHistory(self._engine, self._timers, self._log_memory)
         self._requests = Requests(self._engine, ledger)
         self._status = StatusBuilder(board, self._engine, ledger)
-        board.set_capacity(budget_bytes)
 
     # --- messages
 
@@ -120,7 +115,7 @@ class Daemon:
             case say.NotShared() if job is None:
                 self._status.note_not_shared(caller, message)
             case say.Profiled() if job is not None:
-                self._register(caller, lambda: self._registration.profiled(job, message, trace, self._budget_bytes))
+                self._register(caller, lambda: self._registration.profiled(job, message, trace, self._budget.bytes))
             case say.Failed() if job is not None:
                 self._gone(job, self._failed(job, message.reason or "it failed"))
             case say.Goodbye() if job is not None:
@@ -170,7 +165,7 @@ class Daemon:
             self._gone(older, ev.JobLeft(self._engine.now_ns, older.name))
             older.caller.hang_up()
         caller.job = self._registration.newcomer(hello, start_time, caller)  # from here on `lost` removes it
-        self._registration.attach(caller.job, trace, self._budget_bytes, self._policy.name)
+        self._registration.attach(caller.job, trace, self._budget.bytes, self._policy.name)
 
     def _register(self, caller: Caller, step: Callable[[], None]) -> None:
         """Do a step of registering a job; a job that is refused is told, and removed."""
@@ -198,7 +193,7 @@ class Daemon:
         if not isinstance(end, ev.JobLeft):
             end = replace(end, waited_ns=job.waited_ns, stalled_ns=job.stalled_ns)
         with ExitStack() as steps:  # does the last one first
-            steps.callback(self._tell_budget)
+            steps.callback(self._budget.tell)
             steps.callback(self._reap, 0)
             steps.callback(self._deadlock.gone, job)
             steps.callback(self._registration.gone, job, end)
@@ -224,7 +219,7 @@ class Daemon:
     def _grew(self, job: AttachedJob, peak_bytes: int) -> None:
         if job.arrived:
             # A job of which more than the budget is expected would wait for ever; if it asks for more, that fails.
-            expected_bytes = min(peak_bytes, self._budget_bytes)
+            expected_bytes = min(peak_bytes, self._budget.bytes)
             self._engine.post(ev.JobGrew(self._engine.now_ns, job.name, expected_bytes))
             self._controller.run()
             job.is_known_as(self._controller.ledger.account(job.name).profile)
@@ -235,14 +230,14 @@ class Daemon:
 
     def status(self) -> say.Status:
         """The device, the policy and the jobs now."""
-        return self._status.status(self._policy.name, self._budget_bytes, self._log.problem)
+        return self._status.status(self._policy.name, self._budget.bytes, self._log.problem)
 
     # --- the heartbeat
 
     def beat(self, now_ns: int) -> None:
         """Tell the jobs that the daemon lives, and write again what the board should say. On the monotonic clock."""
-        self._look_outside(now_ns)
-        self._board.beat(now_ns, self._budget_bytes)
+        self._budget.look(now_ns)
+        self._board.beat(now_ns, self._budget.bytes)
         self._board.reap()
         self._engine.reassert()
 
@@ -253,49 +248,16 @@ class Daemon:
     # --- the budget
 
     def _set_budget(self, caller: Caller, budget_bytes: int) -> None:
-        if budget_bytes < self._board.chunk_bytes:
-            least = format_bytes(self._board.chunk_bytes)
-            caller.say(
-                say.Problem(f"a budget of {format_bytes(budget_bytes)} is too small; at least {least} is needed")
-            )
-            return
-        self._asked_bytes = budget_bytes
-        self._change_budget(self._possible_bytes())
-        caller.say(say.Done())
+        try:
+            self._budget.want(budget_bytes)
+        except ValueError as error:
+            caller.say(say.Problem(str(error)))
+        else:
+            caller.say(say.Done())
 
-    def _look_outside(self, now_ns: int) -> None:
-        """Lower the budget while processes outside the board take its memory, and raise it again afterwards."""
-        if now_ns - self._looked_ns < _LOOK_NS:
-            return
-        self._looked_ns = now_ns
-        possible_bytes = self._possible_bytes()
-        if possible_bytes != self._budget_bytes:
-            self._change_budget(possible_bytes)
-
-    def _possible_bytes(self) -> int:
-        most_bytes = self._kind.most_bytes(self._board)
-        if most_bytes is None:
-            return self._asked_bytes
-        return min(self._asked_bytes, max(most_bytes, self._board.chunk_bytes))
-
-    def _change_budget(self, budget_bytes: int) -> None:
-        self._budget_bytes = budget_bytes
-        self._board.set_capacity(budget_bytes)
-        self._tell_budget()
+    def _budget_changed(self, budget_bytes: int) -> None:
         self._controller.run()
         self._registration.budget_changed(budget_bytes)
-
-    def _tell_budget(self) -> None:
-        """Tell the policy what the budget leaves beside the bytes of unresponsive jobs and of jobs not measured yet.
-
-        It is never too little for a job that could run alone: that job and one that is not measured take turns.
-        """
-        left_bytes = max(self._budget_bytes - self._engine.stuck_bytes(), 1)
-        least_bytes = min(self._controller.ledger.largest_need_bytes(), left_bytes)
-        granted_bytes = max(left_bytes - self._engine.newcomer_bytes(), least_bytes, 1)
-        if granted_bytes != self._granted_bytes:
-            self._granted_bytes = granted_bytes
-            self._engine.post(ev.BudgetChanged(self._engine.now_ns, granted_bytes, self._budget_bytes))
 
     # --- timers
 
@@ -330,7 +292,7 @@ class Daemon:
         self._deadlock.look(sights)
         self._newcomers.look(sights)
         self._requests.assume()
-        self._tell_budget()
+        self._budget.tell()
         self._settle()
 
     def _look_for_departed(self) -> None:
@@ -380,7 +342,7 @@ class Daemon:
             seed=0,
             device=self._kind.name,
             budget_bytes=self._controller.ledger.budget_bytes,  # which a posted event may be about to change
-            user_bytes=self._budget_bytes,
+            user_bytes=self._budget.bytes,
             end_ns=0,
             jobs=(),
         )

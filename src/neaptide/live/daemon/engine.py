@@ -9,8 +9,8 @@ from contextlib import suppress
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.engine import Observation
-from neaptide.core.control.ledger import MOST_LANES
 from neaptide.core.control.policy import Need
+from neaptide.core.control.refusals import MOST_LANES
 from neaptide.devices.board import Board, BoardError
 from neaptide.devices.board.figures import ALWAYS, ProcessState
 from neaptide.devices.interface import DeviceKind
