@@ -1,6 +1,7 @@
 // The launch layer over a fake device: what holds a launch, what it writes to the board, and how requests are served.
 #include "launch_port.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -270,6 +271,37 @@ TEST(the_board_counts_the_time_in_which_a_job_waits_for_others) {
   CHECK(seen().stalled_ns > 0 && seen().stalled_ns <= seen().waited_ns - for_permit);
   job.pass();
   job.pass();
+}
+
+TEST(a_job_whose_stderr_takes_nothing_waits_for_a_larger_budget_and_goes_on) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  job.port.arena().allocate(3 * kChunkBytes, 0);
+  std::array<int, 2> unread{};
+  CHECK(pipe2(unread.data(), O_NONBLOCK) == 0);
+  for (const std::size_t size : {std::size_t{4096}, std::size_t{1}})
+    while (write(unread[1], std::string(size, 'x').data(), size) > 0) {
+    }
+  CHECK(fcntl(unread[1], F_SETFL, 0) == 0);
+  const int real = dup(STDERR_FILENO);
+  dup2(unread[1], STDERR_FILENO);
+  board->set_capacity(2 * kChunkBytes);
+  std::atomic<bool> allocated{false};
+  std::thread program([&] {
+    job.port.arena().allocate(3 * kChunkBytes, 0);
+    allocated = true;
+  });
+  CHECK(eventually([&] { return board->slot(job.member.slot()).wanted_bytes > 0; }));
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // until it would say that the budget is too small
+  board->set_capacity(8 * kChunkBytes);
+  const bool went_on = eventually([&] { return allocated.load(); });
+  dup2(real, STDERR_FILENO);
+  close(unread[0]);  // a write that still waits fails
+  program.join();
+  close(unread[1]);
+  close(real);
+  CHECK(went_on);
 }
 
 TEST(a_restore_does_not_release_launches_that_the_client_holds) {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import suppress
+
+_MOMENT_SECONDS = 0.5
 
 
 def printable(text: str) -> str:
@@ -15,6 +18,17 @@ def printable(text: str) -> str:
 def complain(text: str) -> None:
     """Print one line to stderr, if that is possible: a job must not fail because nobody can be told."""
     print_to_stderr(f"neaptide: {printable(text)}")
+
+
+def complain_aside(text: str) -> None:
+    """Complain, but wait a moment at most for a stderr that takes nothing: a full pipe, a paused terminal.
+
+    For a job, which must not stand still because nobody reads. The line is written when somebody does.
+    """
+    writes = threading.Thread(target=complain, args=(text,), name="neaptide-complaint", daemon=True)
+    with suppress(RuntimeError):  # no thread can be started, because the process ends or is not allowed another one
+        writes.start()
+        writes.join(_MOMENT_SECONDS)
 
 
 def print_to_stderr(text: str) -> None:

@@ -80,6 +80,10 @@ def test_a_job_without_a_name_is_called_as_its_script(command: tuple[str, ...], 
         ("budget = ", "jobs.toml: not TOML: Invalid value (at end of document)"),
         ("budget = '1GiB'", "jobs.toml: there is no job; write at least one [[job]] with a command"),
         (
+            "budget = '1GiB'\n[job]\ncommand = 'a'",
+            "jobs.toml, line 2: write [[job]], with two brackets, at the head of",
+        ),
+        (
             f"budget = 'much'\n{MINIMAL}",
             "jobs.toml, line 1: 'much' is not an amount of memory; write it like",
         ),

@@ -18,6 +18,11 @@ from neaptide.cli.target import end_options_at_program
         (["run", "none.toml"], "none.toml: No such file or directory"),
         (["run", "train.py"], "train.py is a script; write the whole command: neaptide run -- python train.py"),
         (
+            ["run", "./train.py", "--steps", "5"],
+            "./train.py is a script; write the whole command: neaptide run -- python ./train.py --steps 5",
+        ),
+        (["run", "jobs.json"], "jobs.json is no program; name a TOML file of jobs, or write a command: neaptide run"),
+        (
             ["run", "jobs.toml", "--priority", "2"],
             "--priority can only be given for a command; write it into jobs.toml",
         ),
@@ -53,6 +58,8 @@ def test_a_wrong_command_line_of_run_top_report_or_replay_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NEAPTIDE_RUNTIME", str(tmp_path / "runtime"))
     Path("jobs.toml").write_text("[[job]]\nname = 'a'\ncommand = 'python a.py'\n")
+    for name in ("train.py", "jobs.json"):
+        Path(name).write_text("print(1)")
     Path("control.toml").write_text('[[job]]\nname = "a\\nb\\u001b"\n"c\\nd" = 1\n')
     outcome = run(*words)
     assert (outcome.code, outcome.out) == (2, "")

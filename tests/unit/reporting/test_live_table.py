@@ -135,12 +135,14 @@ def test_without_a_terminal_the_display_prints_lines_and_the_last_output_of_fail
         display.show(status(job_status("a")), ["a", "b"])
         display.ended(JobResult("a", 1, 2.0, "a.log", ("Traceback", "[bold]KeyError: 'x'\x1b[2J")))
         display.ended(JobResult("b", 0, 2.0, "b.log"))
+        display.ended(JobResult("c", 5, 2.0, "c.log"))
     assert file.getvalue().splitlines() == [
         "[   5.0 s] a: needs 600 MiB, 250 ms an iteration alone",
         "a failed after 2.0 s: exit code 1; a.log ends with",
         "  Traceback",
         r"  [bold]KeyError: 'x'\x1b[2J",
         "b ended after 2.0 s",
+        "c failed after 2.0 s: exit code 5; c.log is empty",
     ]
 
 

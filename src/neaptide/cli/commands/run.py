@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -97,7 +99,7 @@ def run(
         )
     if output is not None:
         raise ValueError("--output is for a file of jobs; what a command prints is printed here")
-    _check_is_no_script(target)
+    _check_is_program(target, arguments)
     command = command_of((target, *arguments))
     job = JobCommand(
         name=name_of(command) if name is None else name,
@@ -113,7 +115,14 @@ def run(
     return run_command(job, device, wanted)
 
 
-def _check_is_no_script(target: str) -> None:
-    """Raise ValueError if a script was named where a program should be."""
-    if target.endswith(".py") and "/" not in target:
-        raise ValueError(f"{target} is a script; write the whole command: neaptide run -- python {target}")
+def _check_is_program(target: str, arguments: tuple[str, ...]) -> None:
+    """Raise ValueError if a script or another file was named where a program should be."""
+    if shutil.which(target) is not None:
+        return
+    if target.endswith(".py"):
+        whole = shlex.join(["python", target, *arguments])
+        raise ValueError(f"{target} is a script; write the whole command: neaptide run -- {whole}")
+    if Path(target).is_file():
+        raise ValueError(
+            f"{target} is no program; name a TOML file of jobs, or write a command: neaptide run -- python train.py"
+        )

@@ -89,6 +89,8 @@ def parse_jobs(text: str, path: Path) -> JobsFile:
         tree = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{path.name}: not TOML: {error}") from None
+    if isinstance(tree.get("job"), dict):
+        raise ValueError(place.error("write [[job]], with two brackets, at the head of each job", "job"))
     given = convert(tree, FileTable, place)
     with place.blamed("budget"):
         budget_bytes = None if given.budget is None else budget_of(given.budget)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.control.need import Need
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.core.units import parse_seconds
 from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import SMALL_CHUNK_BYTES
@@ -174,7 +174,7 @@ def _start_alone() -> None:
     from neaptide.devices.soft import as_cuda, starting
 
     if as_cuda.installed():
-        complain("there is no GPU here, so cuda means the software GPU (soft)")
+        complain_aside("there is no GPU here, so cuda means the software GPU (soft)")
     starting.start()
 
 

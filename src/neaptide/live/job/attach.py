@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from neaptide.core.control.job import JobKind
 from neaptide.core.control.job_limits import usable_name
 from neaptide.core.rules.reserve import DEFAULT_QUANTILE
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.devices import GpuPresentError, chosen_device, find_kind
 from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, deadline_ns_of, serving
 from neaptide.live.protocol.absence import Absence
@@ -71,7 +71,9 @@ def attach(
         _prepare(settings)
         os.environ.update(settings.environment(_socket(), chosen_device(), os.environ))
     elif _memberships[0].attached:
-        complain("neaptide.attach was called after the first use of the device; what it says of the job is not used")
+        complain_aside(
+            "neaptide.attach was called after the first use of the device; what it says of the job is not used"
+        )
     _memberships[0].become(settings)
 
 
@@ -107,13 +109,13 @@ def prepare_from_environment() -> None:
     try:
         settings = JobSettings.from_environment(os.environ, _name_of_program())
     except ValueError as error:
-        complain(f"this process is not shared: {error}")
+        complain_aside(f"this process is not shared: {error}")
         return
     try:
         _prepare(settings)
     except Exception as error:  # an error of neaptide must not end the program
         reason = str(error) if isinstance(error, GpuPresentError) else f"{error}; torch works on the CPU"
-        complain(f"job {settings.name} (process {os.getpid()}) is not shared: {reason}")
+        complain_aside(f"job {settings.name} (process {os.getpid()}) is not shared: {reason}")
         _absence.append(Absence(_socket()))
         _absence[0].tell(settings.name, reason)
         os.register_at_fork(after_in_child=_absence[0].end)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import astuple
 
 from neaptide.core.control.job import JobKind
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.core.traces.leases import LeaseOverhead, Leases
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import encode
@@ -263,12 +263,14 @@ class Client:
                 self._release()
             case JobRefused(reason=reason) if self._alone:
                 if not self.turned_away:
-                    complain(f"job {self.settings.name} goes on without the daemon, under the board's limits: {reason}")
+                    complain_aside(
+                        f"job {self.settings.name} goes on without the daemon, under the board's limits: {reason}"
+                    )
                 self.turned_away = True
             case JobRefused(reason=reason):
                 self.refused = True
                 problem = f"job {self.settings.name} was refused: {reason}"
-                complain(problem)
+                complain_aside(problem)
                 self._agent.refuse_launches(f"neaptide: {problem}")
 
     def lost(self) -> None:

@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.devices.interface import DeviceAgent
 from neaptide.live.job.client import Client
 from neaptide.live.protocol.framing import frame, receive_from_daemon
@@ -81,7 +81,7 @@ class Connection:
                 problem = f"{type(error).__name__}: {error}"
                 if problem != told:
                     told = problem
-                    complain(f"the job goes on without the daemon until it can join it again: {problem}")
+                    complain_aside(f"the job goes on without the daemon until it can join it again: {problem}")
                 with suppress(Exception):  # a damaged board may be the fault; the next try comes
                     self._client.lost()
                 self._leaving.wait(_FAULT_SECONDS)
@@ -98,7 +98,7 @@ class Connection:
                 return
             if problem and problem != told:
                 told = problem
-                complain(f"{problem}; the job runs without a daemon until it can join one")
+                complain_aside(f"{problem}; the job runs without a daemon until it can join one")
             self._client.lost()
             self._leaving.wait(_TURNED_AWAY_SECONDS if self._client.turned_away else _RETRY_SECONDS)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from neaptide.capture.boundaries import Boundaries
 from neaptide.core.control.job import JobKind
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.core.units import format_bytes
 from neaptide.devices import BoardFullError, DeviceAgent, DeviceName, find_kind
 from neaptide.live.job.client import Client
@@ -78,7 +78,7 @@ class Membership:
         """Say so once, on stderr and in the daemon's status."""
         if reason != self._reason:
             self._reason = reason
-            complain(f"job {self.settings.name} (process {os.getpid()}) is not shared: {reason}")
+            complain_aside(f"job {self.settings.name} (process {os.getpid()}) is not shared: {reason}")
             self._absence.tell(self.settings.name, reason)
 
     # --- the first use
@@ -122,7 +122,7 @@ class Membership:
         budget = format_bytes(welcome.budget_bytes)
         line = f"attached as {welcome.job} to {self._device}, budget {budget}, policy {welcome.policy}"
         if line != self._announced:
-            complain(line)
+            complain_aside(line)
         self._announced = line
 
     # --- the end

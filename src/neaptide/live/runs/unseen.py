@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from threading import Event, Thread
 
@@ -56,14 +57,19 @@ class Unseen:
 
 
 def _why_unprepared(words: list[bytes], python_path: bytes) -> str:
-    for word in words[1:]:
-        letters = word.decode(errors="replace")
-        if not letters.startswith("-") or letters.startswith("--"):
+    left = iter(words[1:])
+    for word in left:
+        if not word.startswith(b"-") or word.startswith(b"--"):
             break
-        if found := _IGNORES_BOOTSTRAP & set(letters[1:]) - _TAKES_A_WORD:
+        letters = word[1:].decode(errors="replace")
+        flags = "".join(takewhile(lambda letter: letter not in _TAKES_A_WORD, letters))
+        if found := _IGNORES_BOOTSTRAP & set(flags):
             return f"Python was started with -{min(found)}, with which it does not read neaptide's part"
-        if _TAKES_A_WORD & set(letters[1:]):
+        taking, its_word = letters[len(flags) :][:1], letters[len(flags) + 1 :]
+        if taking in ("c", "m"):  # what follows is the program's
             break
+        if taking and not its_word:
+            next(left, None)
     if bytes(BOOTSTRAP) not in python_path.split(b":"):
         return "PYTHONPATH was replaced, so Python does not find neaptide's part; add to PYTHONPATH instead"
     return ""

@@ -64,6 +64,7 @@ class LiveDisplay:
             how = "was interrupted" if result.asked_to_end else "ended"
             self._console.print(Text(f"{result.name} {how} {after}", "dim"))
             return
-        self._console.print(Text(f"{result.name} failed {after}: {result.how}; {result.output} ends with", "bold red"))
+        said = f"{result.output} ends with" if result.last_lines else f"{result.output} is empty"
+        self._console.print(Text(f"{result.name} failed {after}: {result.how}; {said}", "bold red"))
         for line in result.last_lines:
             self._console.print(Text("  " + printable(line)), soft_wrap=True)

@@ -1,5 +1,6 @@
 #include "launch_port.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <string>
@@ -55,7 +56,10 @@ void LaunchPort::say_too_small(std::uint64_t needed_bytes) const {
   const std::string line = "neaptide: job " + job + " waits: it needs " + needed + " MiB, and the budget is " +
                            mebibytes(member_.board().capacity_bytes()) +
                            " MiB now; it goes on when there is more (neaptide budget " + needed + "MiB)\n";
-  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));  // nobody may be there to read it
+  // Nobody may be there to read it, and a full pipe would hold the program up.
+  pollfd out{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0)
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
 }
 
 Entry LaunchPort::try_enter(bool heavy) {

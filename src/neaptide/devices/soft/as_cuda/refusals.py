@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.devices.soft.as_cuda.patches import Patches
 
 _IMPOSSIBLE = {
@@ -49,7 +49,7 @@ class _Saying:
 
     def __call__(self) -> None:
         if self._line is not None:
-            complain(self._line)
+            complain_aside(self._line)
         self._line = None
 
 

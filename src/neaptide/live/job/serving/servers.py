@@ -9,7 +9,7 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from neaptide.core.text import complain
+from neaptide.core.text import complain_aside
 from neaptide.live.job.serving import asgi, grpc_server, web_handlers, wsgi
 from neaptide.live.job.serving.requests import RequestBook
 
@@ -40,7 +40,7 @@ def _install(installer: Installer, module: ModuleType, book: RequestBook) -> Non
     try:
         installer(module, book)
     except Exception as error:  # another version of the framework: its requests count from the model's call
-        complain(f"requests of {module.__name__} are not seen when they arrive: {type(error).__name__}: {error}")
+        complain_aside(f"requests of {module.__name__} are not seen when they arrive: {type(error).__name__}: {error}")
 
 
 class _Finder:
