@@ -35,12 +35,15 @@ _WITH_LANE = (act.Admit, act.MoveLane)
 class Ledger:
     """The accounts of all jobs under one budget. Only events and accepted actions change it."""
 
-    def __init__(self, jobs: Iterable[Job], budget_bytes: int, oversubscribes: bool = False) -> None:
+    def __init__(
+        self, jobs: Iterable[Job], budget_bytes: int, *, oversubscribes: bool = False, overflow: bool = False
+    ) -> None:
         if budget_bytes <= 0:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
         self.lanes: dict[int, int] = {}  # the size of each lane that has one
         self._oversubscribes = oversubscribes
+        self._overflow = overflow  # the device has it
         profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
@@ -157,12 +160,10 @@ class Ledger:
             case ev.JobStalled():
                 account.stalled = True
             case ev.JobGrew():
-                grown = account.profile.grown_to(event.peak_bytes, event.at_rest_bytes)
-                account.plans = tuple(grown if plan is account.profile else plan for plan in account.plans)
+                account.replace_plan(account.plans[account.plan].grown_to(event.peak_bytes, event.at_rest_bytes))
             case ev.JobMeasured():
                 account.time_alone_changes(event.solo_ns)
-                timed = account.profile.timed(event.solo_ns)
-                account.plans = tuple(timed if plan is account.profile else plan for plan in account.plans)
+                account.replace_plan(account.plans[account.plan].timed(event.solo_ns))
             case ev.JobSuspended():
                 account.moved_ns = event.at_ns - account.asked_to_move_ns
             case ev.JobEvicted() if not account.admitted:  # it was to move its bytes, or waits in the queue
@@ -265,9 +266,12 @@ class Ledger:
             case act.SetPlan():
                 if not 0 <= action.plan < len(account.plans):
                     return f"it has {len(account.plans)} plans"
-                if state in (RUNNING, SUSPENDED):
+                if account.inside_an_iteration:
                     return "it is inside an iteration"
-                return self._too_much(account, account.plans[action.plan]) if account.admitted else None
+                plan = account.limited(account.plans[action.plan])
+                return self._too_much(account, plan) if account.admitted else None
+            case act.SetLimit():
+                return self._refusal_of_limit(account, action)
             case act.Resume():
                 suspended = state is SUSPENDED and not account.evicted
                 return _unless(suspended, "it is not suspended") or self._too_much(account, account.profile)
@@ -278,6 +282,18 @@ class Ledger:
             case act.CapInFlight():
                 return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
         return None
+
+    def _refusal_of_limit(self, account: Account, action: act.SetLimit) -> str | None:
+        if not self._overflow:
+            return "the device has no overflow"
+        if account.inside_an_iteration:
+            return "it is inside an iteration"
+        plan = account.plans[account.plan]
+        if action.bytes is None:
+            return self._too_much(account, plan) if account.admitted else None
+        if action.bytes < plan.persistent_bytes:
+            return f"between iterations it holds {format_bytes(plan.persistent_bytes)} on the device"
+        return self._too_much(account, plan.limited_to(action.bytes)) if account.admitted else None
 
     def _too_large(self, action: act.SizeLane) -> str | None:
         """Why the lane cannot have this size beside the bytes at rest and the other lanes."""
@@ -333,6 +349,8 @@ class Ledger:
                 self._start(account, now_ns)
             case act.SetPlan():
                 account.plan = action.plan
+            case act.SetLimit():
+                account.limit_bytes = action.bytes
             case act.MoveLane():
                 account.lane, account.lane_since_ns = action.lane, now_ns
             case act.SetGate():
@@ -381,6 +399,7 @@ class Ledger:
             held_bytes=sum([job.held_bytes for job in jobs]),
             jobs=jobs,
             lanes=dict(self.lanes),
+            overflow=self._overflow,
         )
 
 
