@@ -54,7 +54,9 @@ def job(name: str, *plans: Profile, state: JobState = JobState.READY, **facts: A
         **facts,
     }
     plans = plans or (tide(1),)
-    return JobView(name=name, state=state, plans=plans, profile=plans[given["plan"]], **given)
+    profile, limit_bytes = plans[given["plan"]], given.get("limit_bytes")
+    profile = profile if limit_bytes is None else profile.limited_to(limit_bytes)
+    return JobView(name=name, state=state, plans=plans, profile=profile, **given)
 
 
 def view(
@@ -63,8 +65,15 @@ def view(
     now: int = 0,
     event: Event | None = None,
     lanes: Mapping[int, int] | None = None,
+    overflow: bool = False,
 ) -> View:
     held = sum(each.held_bytes for each in jobs)
     return View(
-        now_ns=now, event=event or Woken(now), budget_bytes=budget, held_bytes=held, jobs=jobs, lanes=lanes or {}
+        now_ns=now,
+        event=event or Woken(now),
+        budget_bytes=budget,
+        held_bytes=held,
+        jobs=jobs,
+        lanes=lanes or {},
+        overflow=overflow,
     )

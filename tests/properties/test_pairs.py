@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from neaptide.core.control.events import IterationEnded, JobEvicted
@@ -41,7 +41,15 @@ def done(outcome: Outcome, name: str) -> int:
     return sum(isinstance(e, IterationEnded) and e.job == name for e in outcome.entries)
 
 
+# What stays of both fits beside what either needs more, but their peaks do not fit together.
+_EITHER = (
+    tide(ops=8, seconds=0.028, persistent=224 * MIB, ephemeral=517 * MIB, fill=0.3),
+    tide(ops=7, seconds=0.014, persistent=98 * MIB, ephemeral=634 * MIB, fill=0.7),
+)
+
+
 @pytest.mark.parametrize("name", TURNS)
+@example(pair=_EITHER, part=8)
 @given(pair=st.tuples(trainings(), trainings()), part=st.integers(0, 11))
 @settings(max_examples=6)
 def test_two_endless_jobs_both_go_on_and_do_as_much_as_in_turns_at_every_budget_in_which_each_can_run(
@@ -59,6 +67,23 @@ def test_two_endless_jobs_both_go_on_and_do_as_much_as_in_turns_at_every_budget_
     assert min(work_ns) >= 0.1 * lasts_ns
     assert outcome.over_budget_bytes == 0
     assert sum(isinstance(e, JobEvicted) for e in outcome.entries) <= 2
+
+
+@given(pair=st.tuples(trainings(), trainings()), part=st.integers(0, 11))
+@settings(max_examples=25)
+def test_under_antman_a_guaranteed_job_is_nearly_as_fast_as_alone_and_one_with_room_for_what_stays_goes_on_beside_it(
+    pair: tuple[Trace, Trace], part: int
+) -> None:
+    profiles = [Profile.of(trace) for trace in pair]
+    peaks = [profile.peak_bytes for profile in profiles]
+    budget_bytes = max(peaks) + (sum(peaks) - max(peaks)) * part // 11
+    lasts_ns = 10 * ITERATIONS * max(profile.solo_ns for profile in profiles)
+    jobs = [Submission(Job(name=str(index), trace=trace, priority=1 - index)) for index, trace in enumerate(pair)]
+    outcome = simulate(jobs, V100, budget_bytes, POLICIES.make("antman"), until_ns=lasts_ns)
+    assert done(outcome, "0") * profiles[0].solo_ns >= 0.9 * lasts_ns
+    assert (done(outcome, "1") > 0) == (peaks[0] + profiles[1].persistent_bytes <= budget_bytes)
+    assert outcome.over_budget_bytes == 0
+    assert not [e for e in outcome.entries if isinstance(e, JobEvicted)]
 
 
 def three(fill: float, ephemeral: int = 100, **facts: object) -> list[Submission]:

@@ -1,8 +1,9 @@
 """AntMan (OSDI'20): a guaranteed job runs as if it were alone; opportunistic jobs use only what it leaves free.
 
 In the paper an opportunistic job's limit of memory changes between two mini-batches, the tensors that do not fit go to
-the host and return when there is room, and its kernels are delayed. Here a job with plans takes one that fits, a gate
-holds its heavy ops, and a job without such a plan is suspended between iterations as a whole.
+the host and return when there is room, and its kernels are delayed. Here its limit changes between iterations, too, on
+a device that has overflow, and a gate holds its heavy ops. On another device a job takes a plan that fits, or is
+suspended between iterations as a whole.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from neaptide.core.control.actions import Action, SetGate, SetPlan, Start
-from neaptide.core.control.job import QUEUED, READY, RUNNING
+from neaptide.core.control.actions import Action, SetGate, SetLimit, SetPlan, Start
+from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.core.rules.admission import Together
@@ -26,9 +27,12 @@ class AntMan(Policy):
     """The guaranteed job is the one with the highest priority, of equals the oldest. Its whole peak is reserved.
 
     The other jobs run beside it in the remaining memory. A job that does not fit there takes, between iterations, the
-    fastest of its plans that does: it sends the overflow to the host. It takes its first plan again when there is room.
-    If no plan fits, it is suspended at the end of its iteration. While the guaranteed job's iterations have so far
-    taken more than `bound` times their time alone, the other jobs' heavy ops wait and they start no iteration.
+    fastest of its plans that does. If none does, and its priority is lower, it is limited to what is left, and the rest
+    of its iteration overflows to the host. Plan and limit go again when there is room. If not even its persistent bytes
+    fit, or the device has no overflow, it is suspended at the end of its iteration. So is a job of the guaranteed one's
+    priority, which is no opportunistic one: with a limit it would never have a turn in which it is as fast as alone.
+    While the guaranteed job's iterations have so far taken more than `bound` times their time alone, the other jobs'
+    heavy ops wait and they start no iteration.
     """
 
     name = "antman"
@@ -40,15 +44,17 @@ class AntMan(Policy):
         if not ranks:
             return []
         idle = long_idle_servers(view)
-        guaranteed = max([job for job in ranks if job not in idle] or ranks, key=lambda job: job.priority)
-        plans = self._plans(ranks, guaranteed, view.budget_bytes)
-        changed = [job for job in ranks if plans.get(job.name, job.plan) != job.plan]
-        smaller = [job for job in changed if job.plans[plans[job.name]].peak_bytes < job.profile.peak_bytes]
-        larger = [job for job in changed if job not in smaller]
-        if changed:
-            named = {job.name: job.following(plans.get(job.name, job.plan)) for job in view.jobs}
-            view = replace(view, jobs=tuple(named.values()))
-            ranks, guaranteed = [named[job.name] for job in ranks], named[guaranteed.name]
+        first = max([job for job in ranks if job not in idle] or ranks, key=lambda job: job.priority)
+        named = {job.name: job for job in self._fitted(ranks, first, view)}
+        smaller = [job for job in ranks if named[job.name].profile.peak_bytes < job.profile.peak_bytes]
+        # A job that is away holds nothing, so it changes before it comes. On the device, what shrinks makes room first.
+        early = [job for job in ranks if job in smaller or not job.admitted]
+        before = [change for job in early for change in _changes(job, named[job.name])]
+        after = [change for job in ranks if job not in early for change in _changes(job, named[job.name])]
+        guaranteed = named[first.name]
+        if before or after:
+            view = replace(view, jobs=tuple(named.get(job.name, job) for job in view.jobs))
+            ranks = [named[job.name] for job in ranks]
 
         order = Precedence(view, [guaranteed], [job for job in ranks if job is not guaranteed])
         held = self._slowed(guaranteed, view.now_ns)
@@ -57,33 +63,26 @@ class AntMan(Policy):
         gates = [(job, job not in behind_gates) for job in ranks if job.admitted]
         actions: list[Action] = [
             *[SetGate(job.name, is_open) for job, is_open in gates if job.gate_open is not is_open],
-            *[SetPlan(job.name, plans[job.name]) for job in smaller],  # first: they make room for jobs that come in
+            *before,
             *order.moves,
-            *[SetPlan(job.name, plans[job.name]) for job in larger],
+            *after,
             *[Start(job.name) for job in order.ready([guaranteed])],
         ]
         actions += [] if held else [Start(job.name) for job in order.beside]
         return asked_again(actions, view)
 
-    def _plans(self, ranks: Sequence[JobView], guaranteed: JobView, budget_bytes: int) -> dict[str, int]:
-        """The plan of each job: the guaranteed one's first, and for the others the fastest that fits beside it.
-
-        Empty if no job has a choice.
-        """
-        if max([len(job.plans) for job in ranks]) == 1:
-            return {}
-        plans = {job.name: job.plan for job in ranks}
-        if _between_iterations(guaranteed) and guaranteed.plans[0].peak_bytes <= budget_bytes:
-            plans[guaranteed.name] = 0
-        left_bytes = budget_bytes - guaranteed.plans[plans[guaranteed.name]].peak_bytes
-        together = Together()
+    def _fitted(self, ranks: Sequence[JobView], guaranteed: JobView, view: View) -> list[JobView]:
+        """Each job with the plan and the limit that it is to have: the guaranteed one with its first and none."""
+        first = guaranteed
+        if _between_iterations(guaranteed) and guaranteed.plans[0].peak_bytes <= view.budget_bytes:
+            first = _changed(guaranteed, 0)
+        left_bytes, together, fitted = view.budget_bytes - first.profile.peak_bytes, Together(), [first]
         for job in (job for job in ranks if job is not guaranteed):
-            choice = range(len(job.plans)) if _between_iterations(job) else [job.plan]
-            fitting = [plan for plan in choice if together.fits_with(job.plans[plan], left_bytes)]
-            if fitting:
-                plans[job.name] = min(fitting, key=lambda plan: job.plans[plan].solo_ns)
-                together.add(job.plans[plans[job.name]])
-        return plans
+            overflow = view.overflow and job.priority < guaranteed.priority
+            fitted.append(_beside(job, together, left_bytes, overflow) if _between_iterations(job) else job)
+            if together.fits_with(fitted[-1].profile, left_bytes):
+                together.add(fitted[-1].profile)
+        return fitted
 
     def _slowed(self, guaranteed: JobView, now_ns: int) -> bool:
         """Whether the guaranteed job runs, or could, and has fallen behind."""
@@ -96,5 +95,29 @@ class AntMan(Policy):
         return took_ns > self.bound * alone_ns > 0
 
 
+def _beside(job: JobView, together: Together, left_bytes: int, overflow: bool) -> JobView:
+    """The job with its fastest plan that fits beside others, or with a limit that fits, or as it is if neither does."""
+    fitting = [plan for plan, profile in enumerate(job.plans) if together.fits_with(profile, left_bytes)]
+    if fitting:
+        return _changed(job, min(fitting, key=lambda plan: job.plans[plan].solo_ns))
+    persistent_bytes = job.profile.persistent_bytes
+    room_bytes = left_bytes - together.persistent_bytes - persistent_bytes
+    limited = overflow and room_bytes >= together.ephemeral_bytes
+    return _changed(job, job.plan, persistent_bytes + room_bytes) if limited else job
+
+
+def _changed(job: JobView, plan: int, limit_bytes: int | None = None) -> JobView:
+    """The job under this plan and this limit; itself if it has them already."""
+    same = job.plan == plan and job.limit_bytes == limit_bytes
+    return job if same else job.following(plan, limit_bytes)
+
+
+def _changes(job: JobView, to: JobView) -> list[Action]:
+    """What makes a job as it is to be. The plan first: under the old limit it fits in any case."""
+    changes: list[Action] = [] if job.plan == to.plan else [SetPlan(job.name, to.plan)]
+    return changes if job.limit_bytes == to.limit_bytes else [*changes, SetLimit(job.name, to.limit_bytes)]
+
+
 def _between_iterations(job: JobView) -> bool:
-    return job.state in (READY, QUEUED)
+    """Whether it may get another plan or limit: also where this policy has suspended it, between two turns."""
+    return job.state in (READY, QUEUED) or (job.state is SUSPENDED and not job.evicted)

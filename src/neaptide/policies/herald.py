@@ -47,7 +47,8 @@ class Herald(Policy):
         competition = Competition([job for job in order.kept if job.state is not SUSPENDED], view.now_ns)
         actions = [*order.moves, *put_first(here), *[Start(job.name) for job in due]]
         serves = bool(due) or any(job.state is RUNNING for job in bound)
-        actions += [SetGate(job.name, not serves) for job in rest if job.admitted and job.gate_open is serves]
+        staying = [job for job in rest if job.admitted and job.name not in order.going]
+        actions += [SetGate(job.name, not serves) for job in staying if job.gate_open is serves]
         actions += bound_in_flight(rest, attached=bool(here))
         actions += [Start(job.name) for job in order.beside if competition.may_start(job)]
         wakes = [slack.serve_at_ns(job) for job in ready if job not in due]

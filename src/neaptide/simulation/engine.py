@@ -19,6 +19,7 @@ from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Need
 from neaptide.core.device import DeviceSpec
+from neaptide.core.rules.admission import Together
 from neaptide.core.rules.eviction import Evicted, Holder, choose_beneficiary, choose_return, choose_victim
 from neaptide.core.rules.in_flight import in_flight_cap
 from neaptide.core.rules.work import requests_served
@@ -50,6 +51,7 @@ class _Course:
     left: int | None  # iterations
     requests_to_come: int
     plan: int = 0
+    limit_bytes: int | None = None  # on the device
     waiting: int = 0  # requests
     serving: int = 0
     cap: int | None = None  # on kernels in flight, as the policy asked
@@ -174,6 +176,9 @@ class VirtualEngine:
             case act.SetPlan():
                 course.plan = action.plan
                 native.neaptide_set_plan(handle, number, action.plan)
+            case act.SetLimit():
+                course.limit_bytes = action.bytes
+                native.neaptide_set_limit(handle, number, NEVER if action.bytes is None else action.bytes)
             case act.SetGate():
                 until_ns = NEVER if action.until_ns is None else action.until_ns
                 native.neaptide_set_gate(handle, number, until_ns if action.open else _CLOSED, action.holds_light)
@@ -370,8 +375,10 @@ class VirtualEngine:
             self._handle = None
 
 
-def _demand(course: _Course) -> PlanColumns:
-    return course.plans[course.plan]
+def _demand(course: _Course) -> Together:
+    plan = course.plans[course.plan]
+    most = _UNBOUNDED if course.limit_bytes is None else max(course.limit_bytes - plan.persistent_bytes, 0)
+    return Together(plan.persistent_bytes, min(plan.ephemeral_bytes, most))
 
 
 def native_contention(contention: Contention) -> ctypes.Structure:

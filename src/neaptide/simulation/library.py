@@ -51,6 +51,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "admit": (None, (_HANDLE, _INT, _LONG)),
     "start": (None, (_HANDLE, _INT)),
     "set_plan": (None, (_HANDLE, _INT, _INT)),
+    "set_limit": (None, (_HANDLE, _INT, _LONG)),
     "set_gate": (None, (_HANDLE, _INT, _LONG, _INT)),
     "set_class": (None, (_HANDLE, _INT, _INT)),
     "set_share": (None, (_HANDLE, _INT, ctypes.c_double)),

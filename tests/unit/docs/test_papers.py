@@ -1,6 +1,8 @@
-"""docs/papers.md has every policy, every planner and every reproduction, and names files that exist."""
+"""docs/papers.md has every policy, planner, reproduction and number of ours, and names files that exist."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -26,3 +28,34 @@ def test_the_page_names_files_that_exist() -> None:
     assert len(named) > 20
     places = (REPOSITORY, REPOSITORY / "src" / "neaptide")
     assert [path for path in sorted(named) if not any((place / path).exists() for place in places)] == []
+
+
+SOURCES = REPOSITORY / "src" / "neaptide"
+DECIDING = ("policies", "planning/planners", "planning/search", "planning/checkmate")
+NO_CHOICES = {"NEVER", "_LANE", "lead", "others_ns"}  # in parts/: a time, an index, and arguments of the policies
+
+
+def numbers_of(source: Path) -> Iterator[str]:
+    """The names of a file's constants and defaults that are numbers."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        numbers = [each for each in ast.walk(value) if isinstance(each, ast.Constant)]
+        plain = isinstance(value, ast.Constant | ast.UnaryOp | ast.BinOp)
+        if plain and numbers and all(type(each.value) in (int, float) for each in numbers):
+            yield name
+
+
+@pytest.mark.parametrize(
+    "path", [path for room in DECIDING for path in sorted((SOURCES / room).rglob("*.py"))], ids=lambda path: path.name
+)
+def test_the_page_says_why_every_number_that_decides_is_what_it_is(path: Path) -> None:
+    file = path.relative_to(SOURCES)
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|") and f"`{file}`" in line]
+    found = {name for name in numbers_of(path) if file.parts[1] != "parts" or name not in NO_CHOICES}
+    assert {name for name in found if not any(f"`{name}`" in row for row in rows)} == set()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from neaptide.core.control.actions import Admit, Resume, SetGate, SetPlan, Start, Suspend
+from neaptide.core.control.actions import Admit, Resume, SetGate, SetLimit, SetPlan, Start, Suspend
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.policies.antman import AntMan
 from views import job, tide, view
 
-RUNNING, QUEUED = JobState.RUNNING, JobState.QUEUED
+RUNNING, QUEUED, SUSPENDED = JobState.RUNNING, JobState.QUEUED, JobState.SUSPENDED
 
 
 def guaranteed(**facts: Any) -> JobView:
@@ -46,11 +46,11 @@ class TestMemory:
         assert AntMan().decide(view(way, guaranteed(state=RUNNING))) == [Suspend("a")]
 
     def test_a_suspended_best_effort_job_is_resumed_when_there_is_room(self) -> None:
-        away = other("a", 30, 30, state=JobState.SUSPENDED)
+        away = other("a", 30, 30, state=SUSPENDED)
         assert AntMan().decide(view(away)) == [Resume("a"), Start("a")]
 
     def test_a_policy_leaves_an_evicted_job_to_the_engine(self) -> None:
-        assert AntMan().decide(view(other("a", state=JobState.SUSPENDED, evicted=True))) == []
+        assert AntMan().decide(view(other("a", state=SUSPENDED, evicted=True))) == []
 
 
 class TestOverflow:
@@ -74,6 +74,72 @@ class TestOverflow:
         overflows = job("a", *self.PLANS, plan=1)
         assert AntMan().decide(view(overflows, guaranteed(state=RUNNING), budget=110)) == [SetPlan("a", 0), Start("a")]
         assert AntMan().decide(view(overflows)) == [SetPlan("a", 0), Start("a")]  # it is the guaranteed one now
+
+    def test_without_a_plan_that_fits_it_is_limited_to_what_is_left_and_the_rest_overflows(self) -> None:
+        """40 of 100 bytes are left beside the guaranteed job's peak."""
+        way = other("a", 30, 30)
+        assert AntMan().decide(view(way, guaranteed(state=RUNNING), overflow=True)) == [SetLimit("a", 40), Start("a")]
+        new = other("a", 30, 30, state=QUEUED)
+        assert AntMan().decide(view(new, guaranteed(state=RUNNING), overflow=True)) == [
+            *(SetLimit("a", 40), Admit("a"), Start("a"))
+        ]
+        limited = other("a", 30, 30, limit_bytes=40)
+        assert AntMan().decide(view(limited, guaranteed(state=RUNNING), overflow=True)) == [Start("a")]
+
+    def test_the_limit_goes_when_there_is_room(self) -> None:
+        limited = other("a", 30, 30, limit_bytes=40)
+        assert AntMan().decide(view(limited, guaranteed(state=RUNNING), budget=120, overflow=True)) == [
+            *(SetLimit("a", None), Start("a"))
+        ]
+        assert AntMan().decide(view(limited, overflow=True)) == [
+            SetLimit("a", None),
+            Start("a"),
+        ]  # it is guaranteed now
+
+    def test_a_job_of_the_guaranteed_ones_priority_is_not_opportunistic_and_waits_for_a_turn(self) -> None:
+        equal = other("a", 30, 30, priority=1)
+        assert AntMan().decide(view(guaranteed(state=RUNNING), equal, overflow=True)) == [Suspend("a")]
+
+    def test_a_job_whose_turn_it_is_comes_when_the_one_before_it_has_left(self) -> None:
+        # The persistent bytes of both fit beside either's iteration. On the device together, neither would wait for a
+        # turn, so that the older one would be the first again.
+        older = job("o", tide(60, persistent=20), state=RUNNING)
+        waits = job("w", tide(60, persistent=20), state=QUEUED, arrived_ns=1, since_ns=1)
+        late = 51 * older.profile.solo_ns + 10**12
+        assert AntMan().decide(view(older, waits, now=late)) == []
+        ended = job("o", tide(60, persistent=20))
+        assert AntMan().decide(view(ended, waits, now=late)) == [Suspend("o"), Admit("w"), Start("w")]
+
+    def test_a_suspended_job_gets_its_limit_or_loses_it_before_it_comes_back(self) -> None:
+        limited = other("a", 30, 30, limit_bytes=40, state=SUSPENDED)
+        assert AntMan().decide(view(limited, overflow=True)) == [
+            *(SetLimit("a", None), Resume("a"), Start("a"))  # its turn has come
+        ]
+        whole = other("a", 30, 30, state=SUSPENDED)
+        assert AntMan().decide(view(whole, guaranteed(state=RUNNING), overflow=True)) == [
+            *(SetLimit("a", 40), Resume("a"), Start("a"))
+        ]
+        evicted = other("a", 30, 30, limit_bytes=40, state=SUSPENDED, evicted=True)
+        assert AntMan().decide(view(evicted, overflow=True)) == []  # inside an iteration
+
+    def test_the_limit_changes_between_iterations_only(self) -> None:
+        limited = other("a", 30, 30, limit_bytes=40, state=RUNNING)
+        assert AntMan().decide(view(limited, overflow=True)) == []
+
+    def test_a_plan_that_fits_is_taken_before_a_limit(self) -> None:
+        way = job("a", *self.PLANS)
+        assert AntMan().decide(view(way, guaranteed(state=RUNNING), overflow=True)) == [SetPlan("a", 1), Start("a")]
+
+    def test_a_limit_leaves_the_jobs_before_it_what_they_need(self) -> None:
+        """35 of the 40 bytes are at rest; the other 5 are for the iterations of both, one after the other."""
+        ways = other("a", 5, 20), other("b", 30, 15)
+        assert AntMan().decide(view(*ways, guaranteed(state=RUNNING), overflow=True)) == [
+            *(SetLimit("b", 20), Start("a"))
+        ]
+
+    def test_a_job_whose_persistent_bytes_do_not_fit_is_suspended_as_a_whole(self) -> None:
+        way = other("a", 10, 41)
+        assert AntMan().decide(view(way, guaranteed(state=RUNNING), overflow=True)) == [Suspend("a")]
 
     def test_the_guaranteed_job_has_its_first_plan_if_that_fills_the_budget(self) -> None:
         way = job("g", tide(50, persistent=10), tide(30, persistent=10, step_ns=12), plan=1)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from neaptide.core.control.actions import SetPlan, Suspend
+from neaptide.core.control.actions import Action, SetLimit, SetPlan, Suspend
 from neaptide.core.control.controller import Decided
 from neaptide.core.control.events import IterationEnded, JobArrived, JobEnded, Woken
 from neaptide.core.control.job import Job, JobKind
@@ -91,28 +91,35 @@ class TestAntMan:
         assert len(took(outcome, "other")) >= 45
 
     def test_the_other_jobs_are_suspended_for_memory_and_later_resumed(self) -> None:
-        submissions = [train("other", 30), train("guaranteed", 10, priority=1, arrives=0.55, ephemeral=250 * MIB)]
+        submissions = [train("other", 30), train("guaranteed", 10, priority=1, arrives=0.55, ephemeral=285 * MIB)]
         outcome = run(submissions, AntMan(), 300)
+        assert suspensions(outcome) == 1
         order = order_of(outcome)
         assert order.index("guaranteed") <= 7
         assert order[order.index("guaranteed") :][:11].count("other") <= 1  # the iteration that it was in
         assert sum(isinstance(e, JobEnded) for e in outcome.entries) == 2
 
-    def test_a_job_beside_a_guaranteed_one_goes_on_with_its_overflow_on_the_host(self) -> None:
-        # Beside the guaranteed job's 110 MiB 80 are left. The other needs 110, or 60 if half of its tide is away.
+    @pytest.mark.parametrize(
+        ("planned", "changes"),
+        [(False, [SetLimit("b", 80 * MIB), SetLimit("b", None)]), (True, [SetPlan("b", 1), SetPlan("b", 0)])],
+        ids=["limit", "plan"],
+    )
+    def test_a_job_beside_a_guaranteed_one_goes_on_with_its_overflow_on_the_host(
+        self, planned: bool, changes: list[Action]
+    ) -> None:
+        # Beside the guaranteed job's 110 MiB 80 are left. The other needs 110, or by its plan 60.
         away = tide("b", ops=20, seconds=0.13, persistent=10 * MIB, ephemeral=50 * MIB)
         other = train("b", iterations=60)
-        planned = Submission(replace(other.job, alternatives=(away,)))
-        guaranteed = train("g", 20, priority=1, arrives=1.0)
-        whole, overflow = (run([each, guaranteed], AntMan(bound=10), 190) for each in (other, planned))
-        assert suspensions(whole) == 1
-        assert suspensions(overflow) == 0
-        plans = [e.action.plan for e in overflow.entries if isinstance(e, Decided) and isinstance(e.action, SetPlan)]
-        assert plans == [1, 0]  # when the guaranteed job comes, and when it has ended
-        came, left = (next(e.at_ns for e in overflow.entries if isinstance(e, kind) and e.job == "g") for kind in SPAN)
-        beside = [e for e in overflow.entries if isinstance(e, IterationEnded) and e.job == "b"]
+        job = replace(other.job, alternatives=(away,)) if planned else other.job
+        outcome = run([Submission(job), train("g", 20, priority=1, arrives=1.0)], AntMan(bound=10), 190)
+        assert suspensions(outcome) == 0
+        decided = [e.action for e in outcome.entries if isinstance(e, Decided)]
+        # When the guaranteed job comes, and when it has ended.
+        assert [action for action in decided if isinstance(action, SetLimit | SetPlan)] == changes
+        came, left = (next(e.at_ns for e in outcome.entries if isinstance(e, kind) and e.job == "g") for kind in SPAN)
+        beside = [e for e in outcome.entries if isinstance(e, IterationEnded) and e.job == "b"]
         assert sum(came < e.at_ns < left for e in beside) > 5
-        assert overflow.over_budget_bytes == 0
+        assert outcome.over_budget_bytes == 0
 
 
 class TestHerald:

@@ -45,6 +45,8 @@ ENTRIES: tuple[Entry, ...] = (
     Decided(0, act.SizeLane(2, 40)),
     Decided(0, act.SetClass("a", True)),
     Decided(0, act.SetShare("a", 0.5)),
+    Decided(0, act.SetLimit("a", 7)),
+    Decided(0, act.SetLimit("a", None)),
     Decided(0, act.Suspend("a")),
     Decided(0, act.Resume("a")),
     Decided(1, act.WakeAt(8)),

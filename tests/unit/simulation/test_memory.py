@@ -6,7 +6,8 @@ import pytest
 
 from builders import Op, Tensor, make_trace
 from neaptide.core.control import events as ev
-from neaptide.core.control.actions import Action, Admit, SetGate, Start
+from neaptide.core.control.actions import Action, Admit, Resume, SetGate, SetLimit, Start, Suspend, WakeAt
+from neaptide.core.control.controller import Refused
 from neaptide.core.control.job import Job
 from neaptide.core.control.view import View
 from neaptide.core.device import find_device
@@ -230,3 +231,51 @@ def test_paging_ops_share_the_link() -> None:
     assert outcome.end_ns / SECOND == pytest.approx(alone, rel=0.01)  # each job uses half of the link, so both fit
     tight = simulate(pair(9), DEVICE, 50, Paging())
     assert tight.end_ns / SECOND == pytest.approx(18.0, rel=0.01)  # nine seconds of paging each, one after another
+
+
+def limited_to(limit: int) -> Told:
+    """Starts everything, and first limits job a."""
+    return Told(lambda view: [SetLimit("a", limit)] if isinstance(view.event, ev.JobArrived) else [])
+
+
+def test_what_a_job_needs_beyond_its_limit_is_in_host_memory_and_costs_time_over_the_link() -> None:
+    """20 bytes persistent and 80 in the op with a limit of 75: a quarter of the op's bytes crosses the link."""
+    moved = round(DEVICE.link_bandwidth)
+    outcome = simulate(jobs(a=steps(80, 50, persistent=20, moved=moved)), DEVICE, 100, limited_to(75))
+    assert outcome.end_ns == 2.25 * SECOND  # the second op is within the limit
+    assert outcome.peak_bytes == 75
+    assert outcome.over_budget_bytes == 0
+
+
+def test_a_job_that_overflows_runs_beside_another_that_has_its_whole_peak() -> None:
+    """Without the limit, the younger iteration would wait until the older one has ended."""
+    tides = jobs(b=hill(60), a=steps(60, persistent=10))
+    assert times(simulate(tides, DEVICE, 100, Everything()), ev.JobEnded) == {"b": SECOND, "a": 2 * SECOND}
+    outcome = simulate(tides, DEVICE, 100, limited_to(40))
+    assert times(outcome, ev.JobEnded) == {"b": SECOND, "a": SECOND}
+    assert outcome.peak_bytes == 100
+
+
+def test_only_what_is_on_the_device_moves_when_a_job_that_overflows_is_suspended() -> None:
+    """40 of its 70 bytes leave after its first op, and return: 4 ns each way."""
+
+    def tell(view: View) -> list[Action]:
+        match view.event:
+            case ev.JobArrived():
+                return [SetLimit("a", 40), WakeAt(SECOND // 2)]
+            case ev.Woken():
+                return [Suspend("a")]
+            case ev.JobSuspended():
+                return [Resume("a")]
+        return []
+
+    steady = make_trace([Op(seconds=1.0), Op(seconds=1.0)], [Tensor(bytes=70, born=0, died=1)])
+    outcome = simulate(jobs(a=steady), DEVICE, 100, Told(tell))
+    assert outcome.end_ns == 2 * SECOND + 8
+    assert outcome.peak_bytes == 40
+
+
+def test_a_limit_below_what_a_job_holds_between_iterations_is_refused() -> None:
+    outcome = simulate(jobs(a=steps(80, persistent=20)), DEVICE, 100, limited_to(19))
+    refused = [entry for entry in outcome.entries if isinstance(entry, Refused)]
+    assert [entry.reason for entry in refused] == ["between iterations it holds 20 B on the device"]

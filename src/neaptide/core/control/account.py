@@ -35,6 +35,7 @@ class Account:
     hidden: bool = False  # unresponsive since a time at which it was suspended or queued, which it still is
     kept_until_ns: int = 0  # its bytes could not be moved to host memory; it is not suspended before
     plan: int = 0
+    limit_bytes: int | None = None  # on the device; the rest of an iteration overflows to host memory
     lane: int | None = None
     lane_since_ns: int = 0
     ceiling_bytes: int | None = None
@@ -68,7 +69,16 @@ class Account:
 
     @property
     def profile(self) -> Profile:
-        return self.plans[self.plan]
+        """What it holds on the device under its plan and its limit."""
+        return self.limited(self.plans[self.plan])
+
+    def limited(self, plan: Profile) -> Profile:
+        """A plan of the job under its limit. Changes nothing."""
+        return plan if self.limit_bytes is None else plan.limited_to(self.limit_bytes)
+
+    def replace_plan(self, profile: Profile) -> None:
+        """More is known of the plan in use."""
+        self.plans = (*self.plans[: self.plan], profile, *self.plans[self.plan + 1 :])
 
     @property
     def admitted(self) -> bool:
@@ -78,6 +88,11 @@ class Account:
     def state_on_device(self) -> JobState:
         """The job's state; if it is suspended, the state to which it returns."""
         return self.before_suspension if self.state is SUSPENDED else self.state
+
+    @property
+    def inside_an_iteration(self) -> bool:
+        """Whether its plan and its limit must stay. One that the engine evicted comes back as it went."""
+        return self.evicted or self.state_on_device is RUNNING
 
     @property
     def turn_ns(self) -> float:
@@ -150,6 +165,7 @@ class Account:
             plans=self.plans,
             plan=self.plan,
             profile=self.profile,
+            limit_bytes=self.limit_bytes,
             lane=self.lane,
             lane_since_ns=self.lane_since_ns,
             iterations_done=self.iterations_done,

@@ -55,6 +55,17 @@ class SetPlan(Action, frozen=True, tag="set_plan"):
     plan: int
 
 
+class SetLimit(Action, frozen=True, tag="set_limit"):
+    """Let the job hold at most this many bytes on the device from its next iteration on; None: what it needs.
+
+    What an iteration needs beyond the limit overflows: it lies in host memory, where ops reach it over the link. What a
+    job holds between iterations stays on the device. Refused on a device without overflow (Need.OVERFLOW).
+    """
+
+    job: str
+    bytes: int | None
+
+
 class SetGate(Action, frozen=True, tag="set_gate"):
     """Open or close the gate before the job's heavy ops; light ones pass, unless it `holds_light` ones, too.
 

@@ -32,16 +32,19 @@ _OF_NO_JOB = (ev.BudgetChanged, ev.Woken)
 class Ledger:
     """The accounts of all jobs under one budget. Only events and accepted actions change it."""
 
-    def __init__(self, jobs: Iterable[Job], budget_bytes: int, oversubscribes: bool = False) -> None:
+    def __init__(
+        self, jobs: Iterable[Job], budget_bytes: int, *, oversubscribes: bool = False, overflow: bool = False
+    ) -> None:
         if budget_bytes <= 0:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
         self.lanes: dict[int, int] = {}  # the size of each lane that has one
+        self._overflow = overflow  # the device has it
         profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
         self._shares = Shares(self._present)
-        self._refusals = Refusals(self._present, self.lanes, oversubscribes)
+        self._refusals = Refusals(self._present, self.lanes, oversubscribes, overflow)
         for job in jobs:
             self._open(job, profile_of)
 
@@ -154,12 +157,10 @@ class Ledger:
             case ev.JobStalled():
                 account.stalled = True
             case ev.JobGrew():
-                grown = account.profile.grown_to(event.peak_bytes, event.at_rest_bytes)
-                account.plans = tuple(grown if plan is account.profile else plan for plan in account.plans)
+                account.replace_plan(account.plans[account.plan].grown_to(event.peak_bytes, event.at_rest_bytes))
             case ev.JobMeasured():
                 account.time_alone_changes(event.solo_ns)
-                timed = account.profile.timed(event.solo_ns)
-                account.plans = tuple(timed if plan is account.profile else plan for plan in account.plans)
+                account.replace_plan(account.plans[account.plan].timed(event.solo_ns))
             case ev.JobSuspended():
                 account.moved_ns = event.at_ns - account.asked_to_move_ns
             case ev.JobEvicted() if not account.admitted:  # it was to move its bytes, or waits in the queue
@@ -262,6 +263,8 @@ class Ledger:
                 self._start(account, now_ns)
             case act.SetPlan():
                 account.plan = action.plan
+            case act.SetLimit():
+                account.limit_bytes = action.bytes
             case act.MoveLane():
                 account.lane, account.lane_since_ns = action.lane, now_ns
             case act.SetGate():
@@ -310,6 +313,7 @@ class Ledger:
             held_bytes=sum([job.held_bytes for job in jobs]),
             jobs=jobs,
             lanes=dict(self.lanes),
+            overflow=self._overflow,
         )
 
 

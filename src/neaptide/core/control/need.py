@@ -18,4 +18,5 @@ class Need(Enum):
     CLASSES = "classes"  # ops of deadline jobs go first
     SHARES = "shares"  # a job can be limited to a share of the SMs
     SUSPEND = "suspend"  # a job's bytes can be moved to the host
+    OVERFLOW = "overflow"  # what a job needs beyond its limit on the device is in host memory, where its ops reach it
     PAGING = "paging"  # jobs may hold more than the device has, which pages; a policy with `oversubscribes` needs it

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from neaptide.core.control import actions as act
 from neaptide.core.control.account import Account
-from neaptide.core.control.job import INFERENCE, QUEUED, READY, RUNNING, SUSPENDED
+from neaptide.core.control.job import INFERENCE, QUEUED, READY, SUSPENDED
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.traces.profile import Profile
 from neaptide.core.units import format_bytes
@@ -18,10 +18,13 @@ _WITH_LANE = (act.Admit, act.MoveLane)
 class Refusals:
     """Looks at the accounts of the present jobs and at the sizes of lanes, and changes nothing."""
 
-    def __init__(self, present: Mapping[str, Account], lanes: Mapping[int, int], oversubscribes: bool) -> None:
+    def __init__(
+        self, present: Mapping[str, Account], lanes: Mapping[int, int], oversubscribes: bool, overflow: bool
+    ) -> None:
         self._present = present
         self._lanes = lanes
         self._oversubscribes = oversubscribes
+        self._overflow = overflow  # the device has it
 
     def of(self, action: act.Action, now_ns: int, budget_bytes: int) -> str | None:
         """Why an action must not be carried out under a budget; None when it may."""
@@ -54,10 +57,12 @@ class Refusals:
             case act.SetPlan():
                 if not 0 <= action.plan < len(account.plans):
                     return f"it has {len(account.plans)} plans"
-                if state in (RUNNING, SUSPENDED):
+                if account.inside_an_iteration:
                     return "it is inside an iteration"
-                plan = account.plans[action.plan]
+                plan = account.limited(account.plans[action.plan])
                 return self._too_much(account, plan, budget_bytes) if account.admitted else None
+            case act.SetLimit():
+                return self._of_limit(account, action, budget_bytes)
             case act.Resume():
                 problem = _unless(state is SUSPENDED and not account.evicted, "it is not suspended")
                 return problem or self._too_much(account, account.profile, budget_bytes)
@@ -68,6 +73,17 @@ class Refusals:
             case act.CapInFlight():
                 return _unless(action.kernels is None or action.kernels >= 1, "a cap is at least 1")
         return None
+
+    def _of_limit(self, account: Account, action: act.SetLimit, budget_bytes: int) -> str | None:
+        if not self._overflow:
+            return "the device has no overflow"
+        if account.inside_an_iteration:
+            return "it is inside an iteration"
+        plan = account.plans[account.plan]
+        if action.bytes is not None and action.bytes < plan.persistent_bytes:
+            return f"between iterations it holds {format_bytes(plan.persistent_bytes)} on the device"
+        limited = plan if action.bytes is None else plan.limited_to(action.bytes)
+        return self._too_much(account, limited, budget_bytes) if account.admitted else None
 
     def _too_large(self, action: act.SizeLane, budget_bytes: int) -> str | None:
         """Why the lane cannot have this size beside the bytes at rest and the other lanes."""

@@ -31,7 +31,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     arrived_ns: int
     plans: tuple[Profile, ...]
     plan: int  # index of the plan in use
-    profile: Profile  # the plan in use
+    profile: Profile  # what it holds on the device, under its plan and its limit
+    limit_bytes: int | None = None  # on the device; see SetLimit
     lane: int | None
     lane_since_ns: int = 0  # when the job entered its lane, or returned to it from host memory
     iterations_done: int
@@ -67,9 +68,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     reserve: float = FIRST_RESERVE  # the share of its deadline to hold in reserve (core.rules.reserve)
     demand_ns: int = 0  # device time that its next request may take alone, from its history; 0: as measured
 
-    def following(self, plan: int) -> JobView:
-        """The same job with another of its plans in use."""
-        return replace(self, plan=plan, profile=self.plans[plan])
+    def following(self, plan: int, limit_bytes: int | None = None) -> JobView:
+        """The same job under this plan and this limit."""
+        whole = self.plans[plan]
+        profile = whole if limit_bytes is None else whole.limited_to(limit_bytes)
+        return replace(self, plan=plan, limit_bytes=limit_bytes, profile=profile)
 
     @property
     def admitted(self) -> bool:
@@ -123,6 +126,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     held_bytes: int
     jobs: tuple[JobView, ...]
     lanes: Mapping[int, int] = {}  # the bytes set aside for each lane that has a size
+    overflow: bool = False  # whether a job may be limited to less than it needs on the device (SetLimit)
 
     def in_state(self, *states: JobState) -> list[JobView]:
         return [job for job in self.jobs if job.state in states]

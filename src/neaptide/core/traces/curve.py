@@ -134,6 +134,10 @@ class MemoryCurve:
         """The curve with every level multiplied by one factor, so that `peak` is the highest."""
         return MemoryCurve._trusted(self.edges_ns, grown_levels(self.bytes, peak))
 
+    def clipped_to(self, most: int) -> MemoryCurve:
+        """The curve where it is at most this high, and this high elsewhere."""
+        return MemoryCurve._trusted(self.edges_ns, np.minimum(self.bytes, most))
+
     def stretched_to(self, duration_ns: int) -> MemoryCurve:
         """The same levels over this long: all steps are longer, or shorter, by one factor, and at least 1 ns."""
         offsets = (self.edges_ns - self.edges_ns[0]) * (duration_ns / max(self.duration_ns, 1))

@@ -63,6 +63,14 @@ class Profile:
         grown = replace(self, persistent_bytes=rest, curve=self.curve.grown_to(ephemeral))
         return grown if self.needs is None else replace(grown, needs=self.needs.grown_to(ephemeral))
 
+    def limited_to(self, limit_bytes: int) -> Profile:
+        """The same iteration with at most this much on the device; its persistent bytes stay there in any case."""
+        most = max(limit_bytes - self.persistent_bytes, 0)
+        if self.ephemeral_bytes <= most:
+            return self
+        needs = None if self.needs is None else self.needs.clipped_to(most)
+        return replace(self, curve=self.curve.clipped_to(most), needs=needs)
+
     def timed(self, solo_ns: int) -> Profile:
         """The same iteration in another time: every part of it takes longer, or less, by one factor."""
         if solo_ns == self.solo_ns or self.solo_ns <= 0:

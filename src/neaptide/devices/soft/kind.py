@@ -70,7 +70,7 @@ class SoftKind:
     """A GPU made of the machine's cores and memory."""
 
     name = "soft"
-    supplies = frozenset(Need) - {Need.PAGING}
+    supplies = frozenset(Need) - {Need.OVERFLOW, Need.PAGING}
     settings_type: type[DeviceSettings] = SoftSettings
     board_settings_type: type[DeviceSettings] = SoftBoardSettings
 

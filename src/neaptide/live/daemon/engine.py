@@ -108,6 +108,8 @@ class LiveEngine:
                 self.permits.set_cap(job)
             case act.SetPlan():
                 raise AssertionError("a live job has one plan, and the ledger refuses another")
+            case act.SetLimit():
+                raise AssertionError("no device has overflow, and the ledger refuses a limit")
             case act.MoveLane():
                 self._set_lane(job, action.lane)
 

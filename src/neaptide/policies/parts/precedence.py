@@ -56,7 +56,12 @@ class Precedence:
         for job in self.view.admitted:
             if job not in leave:
                 inside.add(job.profile)
+        # A job whose turn it is waits for the end of the iteration of the job that leaves for it: were both on the
+        # device, none of them would wait for a turn any more, and the newcomer would have to go again at once.
+        leaving_priority = max([job.priority for job in out if job.state is RUNNING], default=None)
         for job in (*self.first, *self.kept):
+            if leaving_priority is not None and job.priority <= leaving_priority:
+                continue
             if not job.admitted and inside.fits_with(job.profile, self.view.budget_bytes):
                 inside.add(job.profile)
                 if not job.evicted:  # the engine restores it, and its place is kept
@@ -67,6 +72,11 @@ class Precedence:
     def coming(self) -> frozenset[str]:
         """The jobs that come to the device by `moves`."""
         return frozenset([move.job for move in self.moves if isinstance(move, (Admit, Resume))])
+
+    @once
+    def going(self) -> frozenset[str]:
+        """The jobs that leave the device by `moves`."""
+        return frozenset([move.job for move in self.moves if isinstance(move, Suspend)])
 
     def ready(self, jobs: Sequence[JobView]) -> list[JobView]:
         """Those of `jobs` that have work and are on the device, or come to it by `moves`."""

@@ -64,6 +64,10 @@ def _action(action: act.Action) -> str:
             return f"lane {lane} has {format_bytes(size_bytes)}" if size_bytes else f"lane {lane} is closed"
         case act.SetPlan(job=job, plan=plan):
             return f"{job} follows plan {plan}"
+        case act.SetLimit(job=job, bytes=None):
+            return f"{job} may hold what it needs on the device"
+        case act.SetLimit(job=job, bytes=limit_bytes) if limit_bytes is not None:
+            return f"{job} may hold {format_bytes(limit_bytes)} on the device, the rest goes to host memory"
         case act.Suspend(job=job):
             return f"the policy suspends {job}"
         case act.Resume(job=job):

@@ -16,6 +16,7 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.log_format import JobFacts
+from neaptide.core.units import format_bytes
 from neaptide.simulation import MemorySeries, Outcome
 
 _MOST_POINTS = 40_000  # of all counters of a run; more points slow the viewer down and cannot be seen
@@ -78,6 +79,11 @@ def _entry_events(entry: Entry, deadlines: Mapping[str, int | None]) -> Iterator
             yield job, _instant(entry.at_ns, "admitted" if lane is None else f"admitted to lane {lane}")
         case Decided(action=act.SetPlan(job=job, plan=plan)):
             yield job, _instant(entry.at_ns, f"plan {plan}")
+        case Decided(action=act.SetLimit(job=job, bytes=limit_bytes)):
+            yield (
+                job,
+                _instant(entry.at_ns, "no limit" if limit_bytes is None else f"limit {format_bytes(limit_bytes)}"),
+            )
         case Refused(action=action) if hasattr(action, "job"):
             yield action.job, _instant(entry.at_ns, f"refused {action.__struct_config__.tag}: {entry.reason}")
 

@@ -44,6 +44,7 @@ void neaptide_set_plan(Engine* engine, int job, int plan) { engine->set_plan(job
 void neaptide_set_gate(Engine* engine, int job, int64_t until_ns, int holds_light) {
   engine->set_gate(job, until_ns, holds_light != 0);
 }
+void neaptide_set_limit(Engine* engine, int job, int64_t bytes) { engine->set_limit(job, bytes); }
 void neaptide_set_class(Engine* engine, int job, int deadline) { engine->set_class(job, deadline != 0); }
 void neaptide_set_share(Engine* engine, int job, double share) { engine->set_share(job, share); }
 void neaptide_cap(Engine* engine, int job, int64_t in_flight) { engine->cap(job, in_flight); }

@@ -106,13 +106,13 @@ void Engine::start_op(int id) {
   job.makes_way = had_deadline_job_ && must_make_way(job);
   if (job.held_back()) return;
   double work = static_cast<double>(plan.work_ns[op]);
-  double paging = 0;
+  double paging = over_the_link(job);
   if (setting_.oversubscribes && total_ > setting_.budget) {
     // The share of all bytes that is not on the device is fetched over the link, and as much written back before.
     const double away = static_cast<double>(total_ - setting_.budget) / static_cast<double>(total_);
-    paging = std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.paging_bandwidth);
-    paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
+    paging += std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.paging_bandwidth);
   }
+  paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
   // An op that uses more SMs alone than the job may use takes longer in proportion.
   double slower = 1;
   if (plan.fill[op] > job.share) {
@@ -130,6 +130,16 @@ void Engine::start_op(int id) {
   finish_at_[id] = kNever;
   job.tail_done = false;
   put_on_device(id);
+}
+
+/// How long the next op reads and writes memory that has overflowed: the share of the job's bytes that is in host
+/// memory is the share of the op's.
+double Engine::over_the_link(const Job& job) const {
+  const Plan& plan = job.now();
+  const int64_t level = plan.level[job.done], over = level - job.within(level);
+  if (over <= 0) return 0;
+  const double away = static_cast<double>(over) / static_cast<double>(plan.persistent + level);
+  return std::ceil(1e9 * away * static_cast<double>(plan.moved_bytes[job.done]) / setting_.link_bandwidth);
 }
 
 bool Engine::must_make_way(const Job& job) const {
@@ -181,7 +191,7 @@ void Engine::end_op(int id) {
     return end_iteration(id);
   }
   job.window.drop_before(job.done);
-  hold(job, job.persistent, job.window.empty() ? plan.between[job.done] : job.window.highest(plan.level));
+  hold(job, job.persistent, job.within(job.window.empty() ? plan.between[job.done] : job.window.highest(plan.level)));
   if (job.done - 1 == plan.last_forward) tell(kPhaseEnded, id);
   if (job.in_flight_now()) {
     start_op(id);
@@ -227,7 +237,7 @@ void Engine::launch(int id) {
     return;
   }
   if (job.place != Place::kResident) return wait_for_memory(id);
-  const int64_t ephemeral = std::max(job.ephemeral, plan.level[op]);
+  const int64_t ephemeral = std::max(job.ephemeral, job.within(plan.level[op]));
   if (job.persistent + ephemeral > job.ceiling) return fail(id, job.persistent + ephemeral, job.ceiling);
   if (!may_take(id, ephemeral - job.ephemeral, reserved(-1))) return wait_for_memory(id);
   set_waits(job, false);

@@ -72,6 +72,7 @@ class Engine {
   void admit(int job, int64_t ceiling);
   void start(int job);
   void set_plan(int job, int plan);
+  void set_limit(int job, int64_t bytes);
   void set_gate(int job, int64_t until_ns, bool holds_light);
   void set_class(int job, bool deadline);
   void set_share(int job, double share);
@@ -117,6 +118,7 @@ class Engine {
   void tell(EventKind kind, int job, int64_t value = 0, int64_t limit = 0);
   void update_rates();
   void start_op(int job);
+  double over_the_link(const Job& job) const;
   bool must_make_way(const Job& job) const;
   void start_waiting_ops();
   void put_on_device(int job);

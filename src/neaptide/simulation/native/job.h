@@ -1,6 +1,7 @@
 // The state of one job in the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct Job {
   bool called_back = false;  // to return as soon as it has left
   bool sent_away = false;    // to leave as soon as it has entered
   int64_t ceiling = kNever;
+  int64_t limit = kNever;  // of the bytes on the device; what an iteration needs beyond is in host memory
   int lane = kNoLane;
   int64_t in_flight = 0;
   int64_t gate_until = kNever;  // until when the gate is open; below 0: it is closed
@@ -92,7 +94,9 @@ struct Job {
   bool held_back() const { return held_by_gate || makes_way; }
   bool in_flight_now() const { return launched > done; }
   int64_t held() const { return persistent + ephemeral; }
-  int64_t still_peak() const { return iterating && done < now().ops ? now().still_peak[done] : 0; }
+  /// Of so many ephemeral bytes, those that are on the device: the rest is over the limit.
+  int64_t within(int64_t bytes) const { return std::min(bytes, std::max<int64_t>(limit - now().persistent, 0)); }
+  int64_t still_peak() const { return iterating && done < now().ops ? within(now().still_peak[done]) : 0; }
 };
 
 }  // namespace neaptide

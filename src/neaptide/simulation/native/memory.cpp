@@ -145,7 +145,8 @@ void Engine::evict(int id) {
 
 bool Engine::give_up(int id) {
   const Job& job = jobs_[id];
-  const int64_t level = job.place == Place::kResident ? job.now().level[job.launched] : returning_ephemeral(job);
+  const int64_t level =
+      job.place == Place::kResident ? job.within(job.now().level[job.launched]) : returning_ephemeral(job);
   const int64_t needed = job.now().persistent + level;
   if (needed <= setting_.highest_budget) return false;  // it waits until the budget rises
   fail(id, needed, setting_.budget);

@@ -60,6 +60,11 @@ void Engine::set_plan(int id, int plan) {
   grant_due_ = true;
 }
 
+void Engine::set_limit(int id, int64_t bytes) {
+  jobs_[id].limit = bytes;
+  grant_due_ = true;
+}
+
 void Engine::set_gate(int id, int64_t until_ns, bool holds_light) {
   Job& job = jobs_[id];
   job.gate_holds_light = holds_light;
@@ -143,7 +148,9 @@ int64_t Engine::position(int id) const {
 
 // --- moves
 
-int64_t Engine::returning_ephemeral(const Job& job) const { return job.iterating ? job.now().between[job.done] : 0; }
+int64_t Engine::returning_ephemeral(const Job& job) const {
+  return job.iterating ? job.within(job.now().between[job.done]) : 0;
+}
 
 void Engine::join_running(int id) {
   if (jobs_[id].runs) return;
@@ -172,7 +179,7 @@ void Engine::leave(int id) {
     if (job.on_device) {
       job.launched = job.done + 1;
       job.window.push(job.now().level, job.done);
-      hold(job, job.persistent, job.now().level[job.done]);
+      hold(job, job.persistent, job.within(job.now().level[job.done]));
       job.place = Place::kStopping;
       return;
     }

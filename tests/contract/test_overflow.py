@@ -1,0 +1,39 @@
+"""AntMan's overflow: what a job needs beyond its limit on the device is in host memory, and the job runs on.
+
+The worked example: 10 leases. The guaranteed job has a peak of 6, so 4 are left. The other job holds 1 between its
+iterations and 6 more at its peak: limited to 4, it has 3 of these on the device and 3 in host memory.
+"""
+
+from __future__ import annotations
+
+from contract.engines import engines
+from contract.world import LEASE, Engine, Scene, Tide, rise_and_fall
+from neaptide.core.control.actions import SetLimit, Suspend
+from neaptide.core.control.events import IterationEnded, JobEnded
+from neaptide.policies.antman import AntMan
+
+OVERFLOW = engines(fake="its agents have no host memory that kernels reach", soft="its arena has no overflow")
+GUARANTEED = Tide(name="g", steps=rise_and_fall(5), iterations=4, priority=1)
+OTHER = Tide(name="a", steps=rise_and_fall(6), iterations=12)
+
+
+@OVERFLOW
+def test_a_job_that_does_not_fit_beside_the_guaranteed_one_runs_on_with_its_overflow_in_host_memory(
+    engine: Engine,
+) -> None:
+    facts = engine.run(Scene(tides=[GUARANTEED, OTHER], budget=10, policy=AntMan()))
+    facts.check_all_ended()
+    assert [decided.action for decided in facts.decided(SetLimit)] == [SetLimit("a", 4 * LEASE), SetLimit("a", None)]
+    assert facts.decided(Suspend) == []
+    ends = {event.job: facts.place(event) for event in facts.events(JobEnded)}
+    beside = [event for event in facts.events(IterationEnded, "a") if facts.place(event) < ends["g"]]
+    assert beside  # it did not wait for the guaranteed job's end
+
+
+@OVERFLOW
+def test_it_holds_no_more_than_its_limit_and_its_whole_peak_again_when_there_is_room(engine: Engine) -> None:
+    facts = engine.run(Scene(tides=[GUARANTEED, OTHER], budget=10, policy=AntMan()))
+    lifted_ns = facts.decided(SetLimit)[-1].at_ns
+    assert max(held for at_ns, held in facts.held["a"] if at_ns < lifted_ns) == 4
+    assert max(held for at_ns, held in facts.held["a"] if at_ns >= lifted_ns) == 7
+    assert max(held for _, held in facts.held["g"]) == 6
