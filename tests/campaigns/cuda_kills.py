@@ -1,7 +1,8 @@
-"""CUDA jobs and their daemon killed at any moment: .venv-cuda/bin/python tests/campaigns/cuda_kills.py 300 30.
+"""CUDA jobs, their daemon and the keeper of their pages killed at any moment.
 
-So many jobs are killed, and so many times the daemon. No byte of the GPU is lost or used beyond the budget, nobody
-hangs, the jobs beside them go on, and what they wrote stays as it was.
+`.venv-cuda/bin/python tests/campaigns/cuda_kills.py 300 30 30 [seed]` kills so many jobs, and so many times the daemon
+and the keeper. No byte of the GPU is lost or used beyond the budget, nobody hangs, the jobs beside them go on, and what
+they wrote stays as it was.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from hollow.sharing.cuda_daemon import MIB, CudaDaemon, Job, until
 from hollow.sharing.running import Hollow
+from neaptide.devices.cuda.page_table import PageTable
 
 BUDGET_BYTES = 900 * MIB
 WITNESSES = ("one", "two")
@@ -80,6 +82,21 @@ def kill_daemon(daemon: CudaDaemon, count: int, seed: int = 1) -> Figures:
     return _figures(daemon, count, began)
 
 
+def kill_keeper(daemon: CudaDaemon, count: int, seed: int = 1) -> Figures:
+    """Kill the process that makes the GPU's pages so many times; jobs keep what they have and start another."""
+    chance, began = random.Random(seed), time.monotonic()
+    witnesses, table, killed = _witnesses(daemon), PageTable(daemon.board), {0}
+    for _ in range(count):
+        time.sleep(chance.choice(MOMENTS))
+        until(lambda: table.keeper_pid not in killed, "a keeper to begin")
+        killed.add(table.keeper_pid)
+        os.kill(table.keeper_pid, signal.SIGKILL)
+        for witness in witnesses:
+            witness.goes_on()
+    _nothing_is_left(daemon, witnesses)
+    return _figures(daemon, count, began)
+
+
 def _witnesses(daemon: CudaDaemon) -> list[Job]:
     witnesses = [daemon.begin(name) for name in WITNESSES]
     for witness in witnesses:
@@ -123,9 +140,12 @@ def _figures(daemon: CudaDaemon, faults: int, began: float) -> Figures:
 
 
 if __name__ == "__main__":
-    for campaign, count in zip((kill_jobs, kill_daemon), map(int, sys.argv[1:]), strict=True):
+    *counts, first_seed = map(int, [*sys.argv[1:4], *(sys.argv[4:] or ["1"])])
+    for campaign, count in zip((kill_jobs, kill_daemon, kill_keeper), counts, strict=True):
+        if count == 0:
+            continue
         with tempfile.TemporaryDirectory(prefix="npt-") as name:
             hollow = Hollow(Path(name), memory="4G")
             hollow.environment["HOLLOW_TEARDOWN_MS"] = "30"  # a driver takes a moment to take a context away
             with CudaDaemon(hollow, BUDGET_BYTES) as real:
-                print(f"{campaign.__name__}: {campaign(real, count)}", flush=True)
+                print(f"{campaign.__name__}: {campaign(real, count, first_seed)}", flush=True)

@@ -30,8 +30,10 @@ def test_the_devices_own_count_never_exceeds_the_budget_of_jobs_that_share_it(ho
     assert figures.device_bytes > 0.5 * figures.budget_bytes  # the budget binds
 
 
-@pytest.mark.parametrize(("campaign", "faults"), [(cuda_kills.kill_jobs, 9), (cuda_kills.kill_daemon, 2)])
-def test_jobs_go_on_beside_killed_jobs_and_killed_daemons(
+@pytest.mark.parametrize(
+    ("campaign", "faults"), [(cuda_kills.kill_jobs, 9), (cuda_kills.kill_daemon, 2), (cuda_kills.kill_keeper, 2)]
+)
+def test_jobs_go_on_beside_killed_jobs_daemons_and_keepers(
     hollow: Hollow, campaign: Callable[[CudaDaemon, int], cuda_kills.Figures], faults: int
 ) -> None:
     hollow.environment["HOLLOW_TEARDOWN_MS"] = "30"

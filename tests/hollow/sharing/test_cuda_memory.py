@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from hollow.sharing.running import Hollow
+from hollow.board import Board as Device
+from hollow.board import Tally
+from hollow.sharing.running import Hollow, kill, next_facts
 
 MIB = 1 << 20
+PAGE_CALLS = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemImportFromShareableHandle")
+MOVING_CALLS = ("cudaMemcpyAsync", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaHostAlloc", *PAGE_CALLS)
 
 
 @pytest.fixture
@@ -49,8 +53,40 @@ def test_torch_is_told_of_all_memory_as_by_its_own_allocator(hollow: Hollow) -> 
     assert facts["pool keeps"]
     assert facts["pool returns"] > 0
     assert facts["fraction"]
+    assert facts["fraction leaves the context out"] == 40 * MIB
+    assert facts["fraction is told"] == pytest.approx(0.04)
     assert facts["recorded"]
     assert facts["empty"] == 0
+
+
+def test_an_eviction_makes_one_copy_for_each_run_of_memory_and_waits_once(hollow: Hollow) -> None:
+    process = hollow.start("moves")
+    next_facts(process)
+    device = Device(hollow.folder / "device")
+
+    def move() -> tuple[dict[str, int], dict[str, Any]]:
+        before = device.calls()
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        facts = next_facts(process)
+        return {name: tally.calls - before.get(name, Tally()).calls for name, tally in device.calls().items()}, facts
+
+    try:
+        move()
+        calls, facts = move()
+    finally:
+        kill(process)
+        device.close()
+    assert facts["moved"] == 60 * MIB
+    # Neither the second eviction nor the second restore makes, maps or unmaps a page.
+    assert {name: calls[name] for name in MOVING_CALLS} == {
+        "cudaMemcpyAsync": 2,
+        "cudaStreamSynchronize": 2,  # for a copy
+        "cudaDeviceSynchronize": 1,  # before anything is moved
+        "cudaHostAlloc": 1,
+        **dict.fromkeys(PAGE_CALLS, 0),
+    }
 
 
 def test_memory_survives_evictions_bit_by_bit_at_its_addresses(hollow: Hollow) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,24 @@ def test_a_verification_finds_every_promise_kept_that_can_be_judged_here(hollow:
     kept = ("data", "budget, by neaptide's board", "budget, by the device's own count", "no job killed")
     assert {subject: verdicts[subject] for subject in kept} == dict.fromkeys(kept, Verdict.OK), report.lines
     assert verdicts["out-of-memory error"] is Verdict.OK, report.lines
+
+
+def test_doctor_finds_nothing_that_keeps_jobs_from_sharing(hollow: Hollow) -> None:
+    done = neaptide(hollow, "doctor", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {each["subject"]: each for each in json.loads(done.stdout)}
+    good = ("torch", "compiler", "driver", "CUDA headers", "GPU 0", "GPU 0 pages", "GPU 0 processes")
+    assert {subject: found[subject]["grade"] for subject in good} == dict.fromkeys(good, "ok"), found
+    assert found["MPS"]["grade"] == "warning"
+
+
+def test_a_job_without_cudas_headers_gets_one_line() -> None:
+    without = "import neaptide.devices.cuda.headers as headers; headers.find_headers = lambda _: None; "
+    call = [sys.executable, "-c", without + "import neaptide.devices.cuda.extension"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=900)
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("neaptide.native_library.BuildError: the CUDA device needs cuda_runtime_api.h of CUDA 13 ")
+    assert last.endswith("it was not found; pip install nvidia-cuda-runtime, or set CUDA_HOME")
 
 
 def test_a_driver_that_is_too_old_is_one_line_of_both_commands(hollow: Hollow) -> None:

@@ -60,6 +60,13 @@ def test_a_driver_that_is_too_old_is_one_line(
     said_by_both(capsys, "driver: 580.65.06, for CUDA 11.4; install a driver for CUDA 12 or newer")
 
 
+@pytest.mark.usefixtures("with_gpu")
+def test_missing_headers_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(gpu, "find_headers", lambda _: None)
+    remedy = "pip install nvidia-cuda-runtime, or set CUDA_HOME"
+    said_by_both(capsys, f"CUDA headers: cuda_runtime_api.h of CUDA 13.0 was not found; {remedy}")
+
+
 def test_no_gpu_is_one_line_if_one_was_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -252,7 +252,8 @@ void Arena::Implementation::fail(std::uint64_t bytes, const Attempt& attempt, bo
                         " more, this process holds " + mebibytes(held) + " of the device's " + mebibytes(capacity) +
                         ", others hold " + mebibytes(used - std::min(used, held));
   if (limit == member_.own_limit_bytes())
-    message += ", the program allows itself " + mebibytes(limit) + " (set_per_process_memory_fraction)";
+    message +=
+        ", the program allows itself " + mebibytes(member_.arena_limit_bytes()) + " (set_per_process_memory_fraction)";
   else if (limit < capacity)
     message += ", its ceiling is " + mebibytes(limit);
   if (waited && options_.wait.count() > 0) {

@@ -101,9 +101,14 @@ class Member {
   double share() const;
   std::uint32_t inflight_cap() const;
   std::uint64_t ceiling_bytes() const;
-  /// The most that the program itself lets this process lease. Nobody else sets or lifts it.
-  std::uint64_t own_limit_bytes() const { return own_limit_bytes_.load(std::memory_order_relaxed); }
-  void set_own_limit(std::uint64_t bytes) { own_limit_bytes_.store(bytes); }
+  /// The most that the program itself lets this process lease for its arena. Nobody else sets or lifts it.
+  std::uint64_t arena_limit_bytes() const { return arena_limit_bytes_.load(std::memory_order_relaxed); }
+  void set_arena_limit(std::uint64_t bytes) { arena_limit_bytes_.store(bytes); }
+  /// The most that the process may lease by that limit, with what it has outside its arena.
+  std::uint64_t own_limit_bytes() const {
+    const std::uint64_t limit = arena_limit_bytes();
+    return limit < kNoCeiling - outside_bytes() ? limit + outside_bytes() : kNoCeiling;
+  }
   Request request() const;
   bool controller_silent() const { return board_->controller_silent(); }
   /// The process has done what was asked.
@@ -146,7 +151,7 @@ class Member {
   std::uint32_t slot_ = kNoSlot;
   std::mutex waits_mutex_;  // innermost
   std::uint32_t waiting_threads_ = 0;
-  std::atomic<std::uint64_t> own_limit_bytes_{kNoCeiling};
+  std::atomic<std::uint64_t> arena_limit_bytes_{kNoCeiling};
   std::atomic<std::uint64_t> outside_bytes_{0};
   std::uint64_t waited_ns_ = 0;
   std::uint64_t waits_since_ns_ = 0;

@@ -49,6 +49,10 @@ try:
     torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
 except torch.OutOfMemoryError as error:
     facts["fraction"] = "set_per_process_memory_fraction" in str(error)
+# 2 GiB: more than tensors have, and less with CUDA's context.
+torch.cuda.set_per_process_memory_fraction(0.04)
+facts["fraction leaves the context out"] = torch.empty(40 << 20, dtype=torch.uint8, device="cuda").numel()
+facts["fraction is told"] = torch.cuda.get_per_process_memory_fraction()
 torch.cuda.set_per_process_memory_fraction(1.0)
 
 side = torch.cuda.Stream()

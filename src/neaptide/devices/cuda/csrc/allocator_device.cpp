@@ -16,7 +16,7 @@ constexpr const char* kNoSharing =
 double CudaAllocator::getMemoryFraction(c10::DeviceIndex device) {
   Runtime* const runtime = shared(device);
   if (runtime == nullptr) return own_.getMemoryFraction(device);
-  const std::uint64_t limit = runtime->member().own_limit_bytes();
+  const std::uint64_t limit = runtime->member().arena_limit_bytes();
   if (limit == kNoCeiling) return 1.0;
   return static_cast<double>(limit) / static_cast<double>(getMemoryInfo(device).second);
 }
@@ -25,7 +25,7 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
   Runtime* const runtime = shared(device);
   if (runtime == nullptr) return own_.setMemoryFraction(fraction, device);
   const auto total = static_cast<double>(getMemoryInfo(device).second);
-  runtime->member().set_own_limit(fraction >= 1.0 ? kNoCeiling : static_cast<std::uint64_t>(fraction * total));
+  runtime->member().set_arena_limit(fraction >= 1.0 ? kNoCeiling : static_cast<std::uint64_t>(fraction * total));
 }
 
 void CudaAllocator::emptyCache(MempoolId_t pool) {

@@ -160,7 +160,7 @@ inline void bind_memory(py::module_& m, const Device& device) {
       },
       ReleaseGil());
   m.def("outside_bytes", [=] { return device.port().member().outside_bytes(); });
-  m.def("set_own_limit", [=](std::uint64_t bytes) { device.port().member().set_own_limit(bytes); });
+  m.def("set_own_limit", [=](std::uint64_t bytes) { device.port().member().set_arena_limit(bytes); });
   m.def("set_reuse_at_launch", [=](bool reuse) { device.port().arena().set_reuse_at_launch(reuse); });
   m.def("record_series", [=](std::size_t samples) { device.port().arena().record_series(samples); });
   m.def("series", [=] { return series(device); });
