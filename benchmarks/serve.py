@@ -18,11 +18,14 @@ from statistics import median
 
 from benchmarks._serve_load import Tail, burst, poisson, replayed
 from benchmarks._serve_run import Group, Round, Setting, Sizes, group, unanswered
+from benchmarks._serve_simulated import Programs
 
 from neaptide.reporting.figures.files import save_figure
 from neaptide.reporting.terminal.bench import Figure, figure_line
 
 SERVER, TRAINING = Setting(name="server alone", trains=False), Setting(name="training alone", serves=False)
+PLAIN = Setting(name="server without neaptide", policy=None, trains=False)
+IDLE = Setting(name="idle server", asked=False)
 SHARED = (
     Setting(name="turns", policy="temporal"),
     Setting(name="spatial", policy="spatial"),
@@ -30,10 +33,12 @@ SHARED = (
     Setting(name="neaptide"),
     Setting(name="latency-critical", latency_critical=True),
 )
+ALL = (PLAIN, IDLE, *SHARED)
 LOADS = (0.2, 0.5)  # of what the server can do alone
 SERVICE_REQUESTS = 40
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 SLO_FACTOR = 2.0  # times the p99 alone
+BURST_BEGINS, BURST_SECONDS, BURST_TIMES = 4.0, 2.0, 10.0
 _PICTURE = Path(__file__).parent.parent / "docs" / "images" / "serve.png"
 
 Arrivals = Callable[[float, float, int], list[float]]  # of a rate, for so many seconds, in a round
@@ -48,8 +53,9 @@ class Plan:
     rounds: int = 3
     seconds: float = 12.0
     warm_seconds: float = 2.0
-    shared: Sequence[Setting] = SHARED
+    others: Sequence[Setting] = ALL  # beside the server alone and the training alone
     arrivals: Arrivals = poisson
+    burst_ends: float | None = None  # seconds after the warm-up's begin
 
     @property
     def title(self) -> str:
@@ -64,6 +70,7 @@ class Seen:
     kept: float
     throughput: float  # of the training alone
     lost: int
+    last_late: float  # when the last request was due that took longer than the deadline, in seconds
 
 
 def figures() -> Iterator[Figure]:
@@ -83,30 +90,59 @@ def compare(plan: Plan, found: dict[str, Seen]) -> Iterator[Figure]:
         server = stack.enter_context(group(SERVER, plan.sizes, None))
         service = median(server.service_seconds(SERVICE_REQUESTS))
         rate = plan.load / service
-        first = server.measure(plan.arrivals(rate, lasts, 0), plan.warm_seconds, plan.seconds)
+        usual = plan.arrivals if plan.burst_ends is None else poisson
+        first = server.measure(usual(rate, lasts, 0), plan.warm_seconds, plan.seconds)
         slo_seconds = SLO_FACTOR * first.tail.percentile(0.99)
         yield Figure(f"{plan.title}: a request alone", 1e3 * service, "ms")
         yield Figure(f"{plan.title}: deadline", 1e3 * slo_seconds, "ms")
         groups = {SERVER.name: server}
-        for setting in (TRAINING, *plan.shared):
+        for setting in (TRAINING, *plan.others):
             groups[setting.name] = stack.enter_context(group(setting, plan.sizes, slo_seconds))
-        longest = groups[TRAINING.name].longest_kernel_seconds
+        programs = Programs(
+            served=server.trace("server"),
+            trained=groups[TRAINING.name].trace("training"),
+            service_seconds=service,
+            sms=plan.sizes.sms,
+        )
+        longest = float(programs.trained.ops.seconds.max())
         yield Figure(f"{plan.title}: longest training kernel", 1e3 * longest, "ms")
-        rounds = _rounds(plan, groups, rate)
+        silent = {each.name for each in (TRAINING, *plan.others) if not (each.serves and each.asked)}
+        rounds = _rounds(plan, groups, silent, rate)
     alone = median(each.rate for each in rounds[TRAINING.name])
     yield Figure(f"{plan.title}: training alone", alone, "it/s")
-    for setting in (SERVER, *plan.shared):
-        found[setting.name] = seen = _seen(rounds[setting.name], slo_seconds, alone)
-        yield from _figures(plan, setting, seen, found[SERVER.name].percentiles["p99"] + longest)
+    for setting in (SERVER, *plan.others):
+        seen = _seen(rounds[setting.name], slo_seconds, alone)
+        if not setting.asked:
+            yield Figure(f"{plan.title}, {setting.name}: training", seen.throughput, "of alone", ">= 0.98")
+            continue
+        found[setting.name] = seen
+        yield from _figures(plan, setting, seen, found[SERVER.name], longest)
+        if setting.policy is not None:
+            yield from _compared(plan, setting, seen, programs, slo_seconds, rate)
 
 
-def _rounds(plan: Plan, groups: Mapping[str, Group], rate: float) -> dict[str, list[Round]]:
-    """Every group once per round, in the opposite order every other round."""
+def _compared(
+    plan: Plan, setting: Setting, seen: Seen, programs: Programs, slo_seconds: float, rate: float
+) -> Iterator[Figure]:
+    """The same rounds in virtual time, over the live ones."""
+    rounds = list[Round]()
+    for index in range(1, plan.rounds + 1):
+        times = plan.arrivals(rate, plan.warm_seconds + plan.seconds, index)
+        rounds.append(programs.run(setting, slo_seconds, times, plan.warm_seconds, plan.seconds))
+    virtual = _seen(rounds, slo_seconds, 1.0)
+    title, p99 = f"{plan.title}, {setting.name}", virtual.percentiles["p99"] / seen.percentiles["p99"]
+    yield Figure(f"{title}: p99, simulated over live", p99, "x")
+    if setting.trains:
+        yield Figure(f"{title}: training, simulated over live", virtual.throughput / max(seen.throughput, 1e-9), "x")
+
+
+def _rounds(plan: Plan, groups: Mapping[str, Group], silent: set[str], rate: float) -> dict[str, list[Round]]:
+    """Every group once per round, in the opposite order every other round; `silent` ones get no requests."""
     found = {name: list[Round]() for name in groups}
     for index in range(1, plan.rounds + 1):
         times = plan.arrivals(rate, plan.warm_seconds + plan.seconds, index)
         for name in list(groups) if index % 2 else reversed(list(groups)):
-            offered = [] if name == TRAINING.name else times
+            offered = [] if name in silent else times
             found[name].append(groups[name].measure(offered, plan.warm_seconds, plan.seconds))
     return found
 
@@ -119,12 +155,20 @@ def _seen(rounds: Sequence[Round], slo_seconds: float, alone: float) -> Seen:
         kept=sum(each.kept(slo_seconds) for each in rounds) / max(requests, 1),
         throughput=median(each.rate for each in rounds) / alone if alone else 0.0,
         lost=unanswered(rounds),
+        last_late=median(each.last_late(slo_seconds) for each in rounds),
     )
 
 
-def _figures(plan: Plan, setting: Setting, seen: Seen, limit_seconds: float) -> Iterator[Figure]:
-    """`limit_seconds`: the p99 alone and the longest training kernel, which nobody interrupts."""
+def _figures(plan: Plan, setting: Setting, seen: Seen, server: Seen, longest_seconds: float) -> Iterator[Figure]:
+    """`server`: what the server alone showed. The p99 has the longest training kernel, too: nobody interrupts it."""
     title, ours = f"{plan.title}, {setting.name}", setting.policy == "neaptide" and setting.trains
+    limit_seconds = server.percentiles["p99"] + longest_seconds
+    if setting == PLAIN:
+        ratio = server.percentiles["p99"] / seen.percentiles["p99"]
+        yield Figure(f"{plan.title}: p99 of the server alone under neaptide", ratio, "of without", "<= 1.02")
+    if plan.burst_ends is not None:
+        goal = f"<= {max(server.last_late, plan.burst_ends) + 1 - plan.burst_ends:.1f}" if ours else ""
+        yield Figure(f"{title}: last late answer", seen.last_late - plan.burst_ends, "s after the burst", goal)
     for name, seconds in seen.percentiles.items():
         bounded = name == "p99" and setting.latency_critical
         yield Figure(f"{title}: {name}", 1e3 * seconds, "ms", f"<= {1.1e3 * limit_seconds:.1f}" if bounded else "")
@@ -155,17 +199,20 @@ def _picture(found: Mapping[str, Seen]) -> object:
 
 def _plan_of(given: argparse.Namespace) -> Plan:
     arrivals: Arrivals = poisson
+    burst_ends = None
     if given.replay is not None:
         arrivals = lambda rate, seconds, _: replayed(given.replay, rate, seconds)  # noqa: E731
     elif given.burst:
-        arrivals = lambda rate, seconds, seed: burst(rate, seconds, seconds / 2, 2.0, 10.0, seed)  # noqa: E731
+        begins, burst_ends = BURST_BEGINS, BURST_BEGINS + BURST_SECONDS
+        arrivals = lambda rate, seconds, seed: burst(rate, seconds, begins, BURST_SECONDS, BURST_TIMES, seed)  # noqa: E731
     return Plan(
         sizes=Sizes(sms=given.sms, threads=given.threads),
         load=given.load,
         rounds=given.rounds,
         seconds=given.seconds,
-        shared=[each for each in SHARED if given.settings is None or each.name in given.settings],
+        others=[each for each in ALL if given.settings is None or each.name in given.settings],
         arrivals=arrivals,
+        burst_ends=burst_ends,
     )
 
 
@@ -177,10 +224,10 @@ def main() -> None:
     parser.add_argument("--load", type=float, default=0.5, help="of what the server can do alone")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=12.0)
-    parser.add_argument("--settings", nargs="+", choices=[each.name for each in SHARED])
+    parser.add_argument("--settings", nargs="+", choices=[each.name for each in ALL])
     parser.add_argument("--threads", action="store_true", help="`def` endpoints instead of `async def`")
     parser.add_argument("--replay", type=Path, help="a CSV file with a column TIMESTAMP")
-    parser.add_argument("--burst", action="store_true", help="ten times the rate for 2 s in the middle")
+    parser.add_argument("--burst", action="store_true", help="ten times the rate for 2 s")
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     if given.quick:

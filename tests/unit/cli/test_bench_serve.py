@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tides import tide
+
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -20,6 +22,31 @@ def load() -> Iterator[ModuleType]:
         from benchmarks import _serve_load
 
         yield _serve_load
+
+
+@pytest.fixture(scope="module")
+def virtual(load: ModuleType) -> ModuleType:  # noqa: ARG001 - the folder of benchmarks is on the path
+    from benchmarks import _serve_simulated
+
+    return _serve_simulated
+
+
+def test_a_round_knows_when_the_last_late_request_was_due(virtual: ModuleType) -> None:
+    seen = virtual.Round(((1.0, 0.2), (2.0, 0.5), (3.0, 0.1), (math.nan, math.inf)), 1.0)
+    assert seen.last_late(0.3) == 2.0
+    assert virtual.Round((), 1.0).last_late(0.3) == 0.0
+
+
+def test_a_simulated_round_has_the_programs_work_of_a_request_and_what_it_leaves_of_the_training(
+    virtual: ModuleType,
+) -> None:
+    served, trained = tide("server", 4, 0.010, 1, 1), tide("training", 10, 0.001, 1, 1)
+    programs = virtual.Programs(served=served, trained=trained, service_seconds=served.seconds + 0.005, sms=1)
+    setting = virtual.Setting(name="latency-critical", latency_critical=True)
+    times = [0.1 * index for index in range(20)]
+    seen = programs.run(setting, 1.0, times, 0.0, 2.0)
+    assert seen.latencies == pytest.approx([served.seconds + 0.005] * 20, abs=trained.ops.seconds.max() + 1e-3)
+    assert seen.rate == pytest.approx(1 - (served.seconds + 0.005) / 0.1, abs=0.1)
 
 
 def test_a_tail_knows_its_percentiles_to_a_per_cent_and_adds_up(load: ModuleType) -> None:
