@@ -27,7 +27,7 @@ def test_jobs_go_on_while_the_daemon_is_stopped_and_are_shared_again_afterwards(
         counted = {name: daemon.job(name).iterations_done for name in "abc"}
         until(lambda: all(daemon.job(name).iterations_done > counted[name] + 20 for name in "abc"), "all to go on")
         board = Board.open(daemon.paths.board)
-        assert not board.controller_silent()
+        assert not board.daemon_silent()
         # A policy that lets one job run at a time has its way again.
         until(
             lambda: sum(slot.state is SlotState.WAITING_PERMIT for slot in board.snapshot().slots) >= 2,

@@ -252,16 +252,16 @@ TEST(a_process_waits_for_its_permit_and_its_gate) {
   const auto open = [&] { return member.heavy_open(); };
   CHECK(!member.wait_control(open, in(std::chrono::milliseconds(1))));
   for (std::uint32_t iteration = 0; iteration < 200; ++iteration) {
-    std::thread controller([&] { board->set_permit(member.slot(), iteration + 1); });
+    std::thread daemon([&] { board->set_permit(member.slot(), iteration + 1); });
     CHECK(member.wait_permit(iteration, kNever));
-    controller.join();
+    daemon.join();
   }
-  std::thread controller([&] { board->set_heavy_open(member.slot(), true); });
+  std::thread daemon([&] { board->set_heavy_open(member.slot(), true); });
   CHECK(member.wait_control(open, kNever));
-  controller.join();
+  daemon.join();
 }
 
-TEST(a_silent_controller_is_not_waited_for_until_it_speaks_again) {
+TEST(a_silent_daemon_is_not_waited_for_until_it_speaks_again) {
   TemporaryPath path;
   auto board = Board::create(path, soft_board(64 * kMiB, 4));
   const auto silence_ns = static_cast<std::uint64_t>(kSilence.count());
@@ -289,8 +289,8 @@ TEST(a_silent_controller_is_not_waited_for_until_it_speaks_again) {
   CHECK(is_free());
   board->stop_beating();
   CHECK(!is_free());
-  CHECK(board->controller_silent(now_ns() - silence_ns - 1));
-  CHECK(!board->controller_silent(now_ns()));
+  CHECK(board->daemon_silent(now_ns() - silence_ns - 1));
+  CHECK(!board->daemon_silent(now_ns()));
 }
 
 int main(int count, char** arguments) { return check::main(count, arguments); }

@@ -253,7 +253,7 @@ TEST(lowering_the_capacity_is_never_forgotten_and_nothing_is_remembered_that_was
     Member member(board, "job"), later(Board::open(path), "later");
     const bool finished = kill_after(path, doomed, steps) == End::finished;
     const bool lowered = board->capacity_bytes() == 6 * kMiB;
-    board->set_capacity(4 * kMiB);  // the next controller
+    board->set_capacity(4 * kMiB);  // the next daemon
     CHECK_EQUAL(member.largest_capacity_bytes(), 10 * kMiB);
     CHECK_EQUAL(later.largest_capacity_bytes(), 10 * kMiB);
     Member newcomer(board, "newcomer");

@@ -91,7 +91,7 @@ TEST(a_damaged_count_grants_nothing_until_it_was_counted_anew) {
   }
 }
 
-TEST(a_damaged_capacity_grants_nothing_until_the_controller_wrote_it_again) {
+TEST(a_damaged_capacity_grants_nothing_until_the_daemon_wrote_it_again) {
   TemporaryPath path;
   auto board = Board::create(path, soft_board(kCapacity, 2));
   Member member(Board::open(path), "job");
@@ -101,7 +101,7 @@ TEST(a_damaged_capacity_grants_nothing_until_the_controller_wrote_it_again) {
   board->beat(now_ns(), kCapacity);
   CHECK_EQUAL(board->capacity_bytes(), kCapacity);
   CHECK(member.try_take(kMiB) == Lease::granted);
-  // Without a controller the members do it.
+  // Without the daemon the members do it.
   board->stop_beating();
   std::memset(static_cast<void*>(&board->layout().capacity), 0, sizeof(Sealed));
   CHECK(member.take(kMiB, in(std::chrono::seconds(20))) == Lease::granted);
@@ -148,7 +148,7 @@ TEST(a_process_knows_the_largest_capacity_when_the_words_that_say_it_are_damaged
     CHECK_EQUAL(board->layout().slots[member.slot()].largest_capacity.load().value_or(0), 2 * kCapacity);
     member.mend();
   }
-  // The capacity that is damaged when it changes is the one that the controller knows.
+  // The capacity that is damaged when it changes is the one that the daemon knows.
   std::memset(static_cast<void*>(&board->layout().capacity), 0x7f, sizeof(Sealed));
   Member blind(Board::open(path), "joins while nobody can read the capacity");
   CHECK_EQUAL(blind.largest_capacity_bytes(), 0U);

@@ -141,7 +141,7 @@ TEST(a_waiting_process_is_evicted_when_asked_and_goes_on_later) {
     bench.member.finish_request(Request::restore);
   };
   // Both hold half and want more: one of them must give way.
-  std::thread controller([&] {
+  std::thread daemon([&] {
     CHECK(eventually([&] { return bench.board->snapshot().slots[0].wanted_bytes > 0; }));
     bench.board->set_request(bench.member.slot(), Request::evict);
     CHECK(bench.other.take(4 * kMiB, kNever) == Lease::granted);
@@ -149,7 +149,7 @@ TEST(a_waiting_process_is_evicted_when_asked_and_goes_on_later) {
     bench.board->set_request(bench.member.slot(), Request::restore);
   });
   bench.arena->allocate(4 * kMiB, 0);
-  controller.join();
+  daemon.join();
   CHECK_EQUAL(bench.driver.word(block), 7U);
   CHECK_EQUAL(bench.member.held_bytes(), 8 * kMiB);
   bench.arena->check_integrity();

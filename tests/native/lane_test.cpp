@@ -125,7 +125,7 @@ TEST(a_lane_that_shrinks_below_what_it_holds_gets_nothing_more) {
   CHECK(a.member.try_take(kMiB) == Lease::granted);
 }
 
-TEST(without_a_controller_there_are_no_lanes) {
+TEST(without_a_daemon_there_are_no_lanes) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
   board->set_lane_bytes(0, 2 * kMiB);

@@ -163,7 +163,7 @@ TEST(a_thread_of_the_port_evicts_and_restores_while_the_program_launches_nothing
   job.port.arena().check_integrity();
 }
 
-TEST(memory_that_was_to_return_while_the_controller_was_silent_stays_away_when_it_speaks_again) {
+TEST(memory_that_was_to_return_while_the_daemon_was_silent_stays_away_when_it_speaks_again) {
   TemporaryPath path;
   auto board = new_board(path);
   Job job(board, true);
@@ -197,7 +197,7 @@ TEST(memory_that_was_to_return_while_the_controller_was_silent_stays_away_when_i
   job.pass();
 }
 
-TEST(a_step_gives_up_a_return_that_only_the_silence_of_the_controller_began) {
+TEST(a_step_gives_up_a_return_that_only_the_silence_of_the_daemon_began) {
   TemporaryPath path;
   auto board = new_board(path);
   Job job(board);

@@ -95,7 +95,7 @@ TEST(a_slot_remembers_the_largest_capacity_since_it_was_taken) {
   CHECK_EQUAL(first.largest_capacity_bytes(), 20 * kMiB);
   std::optional<Member> second(std::in_place, Board::open(path), "second");
   CHECK_EQUAL(second->largest_capacity_bytes(), 5 * kMiB);
-  Board::open(path)->set_capacity(8 * kMiB);  // the next controller knows of the one before only what the file says
+  Board::open(path)->set_capacity(8 * kMiB);  // the next daemon knows of the one before only what the file says
   Board::open(path)->set_capacity(4 * kMiB);
   CHECK_EQUAL(first.largest_capacity_bytes(), 20 * kMiB);
   CHECK_EQUAL(second->largest_capacity_bytes(), 8 * kMiB);

@@ -1,4 +1,4 @@
-"""What a controller can ask of a process through the board."""
+"""What the daemon can ask of a process through the board."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@
 // the job, it is not starved. The oldest iteration does not count reservations, so a reservation keeps no iteration
 // from ending.
 //
-// Lanes. A controller may set bytes aside for the iterations of a group of jobs: a lane l of S(l) > 0 bytes. What such
+// Lanes. A policy may set bytes aside for the iterations of a group of jobs: a lane l of S(l) > 0 bytes. What such
 // an iteration holds beyond its bytes at rest is its lane's; used(l) is the sum over the lane's iterations, room(l) =
 // max(S(l), used(l)), and unused(l) = room(l) - used(l). What neither is held nor belongs to a lane is common.
 //   - Nobody takes the unused bytes of another's lane: a request of a job in lane l is granted only if afterwards
@@ -50,7 +50,7 @@
 //     common bytes.
 // So if the bytes at rest are what was expected, every iteration that fits its lane gets its bytes, whatever happens in
 // other lanes:  U + sum of unused(m) over all lanes  <=  B  holds after every grant. This is the safety condition of
-// Salus (MLSys'20, section 3.3.2), kept by the board. It breaks when a controller makes lanes larger than fits, when
+// Salus (MLSys'20, section 3.3.2), kept by the board. It breaks when a policy makes lanes larger than fits, when
 // the budget falls, or when a job keeps more at rest than was expected; then the next paragraph holds.
 //
 // What it relies on. K(i) and R(i) are expectations. If an iteration needs more, keeps more, or never goes on, requests

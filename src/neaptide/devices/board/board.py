@@ -95,9 +95,9 @@ class Board:
         """The open file."""
         return int(self._library.neaptide_board_descriptor(self.handle))
 
-    def controller_silent(self, since_ns: int = 0) -> bool:
+    def daemon_silent(self, since_ns: int = 0) -> bool:
         """Whether there is a daemon and nothing was heard of it for seconds; devices/native/board.h."""
-        return self._check(self._library.neaptide_board_controller_silent(self.handle, since_ns)) == 1
+        return self._check(self._library.neaptide_board_daemon_silent(self.handle, since_ns)) == 1
 
     def snapshot(self) -> fig.BoardFigures:
         """Everything at one moment."""

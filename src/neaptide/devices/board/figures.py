@@ -29,7 +29,7 @@ class SlotState(IntEnum):
 
 
 class Request(IntEnum):
-    """What a controller asks of a process."""
+    """What the daemon asks of a process."""
 
     NONE = 0
     EVICT = 1

@@ -46,7 +46,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "board_reap": (_INT, (_HANDLE,)),
     "board_beat": (_INT, (_HANDLE, _U64, _U64)),
     "board_stop_beating": (_INT, (_HANDLE,)),
-    "board_controller_silent": (_INT, (_HANDLE, _U64)),
+    "board_daemon_silent": (_INT, (_HANDLE, _U64)),
     "board_set_capacity": (_INT, (_HANDLE, _U64)),
     "board_reset_high_water": (_INT, (_HANDLE,)),
     "board_set_permit": (_INT, (_HANDLE, _U32, _U32)),

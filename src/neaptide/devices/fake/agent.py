@@ -165,7 +165,7 @@ class FakeAgent:
             self._board.lift_controls(self.slot, restore=bool(self._port.figures().evicted))
 
     def daemon_is_silent(self, since_ns: int) -> bool:
-        return self._board.controller_silent(since_ns)
+        return self._board.daemon_silent(since_ns)
 
     def connect_reports(self, descriptor: int, known_iterations: int) -> None:
         with self._lock:

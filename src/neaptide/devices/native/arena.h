@@ -42,8 +42,8 @@ class OutOfMemory : public std::runtime_error {
   std::uint64_t capacity_bytes;  // of the device, or the process's ceiling when that is lower
 };
 
-/// What an attempt to allocate came to. `evicted`: the process's memory is in host memory. `over_capacity`: the device
-/// never had, while the process used it, the bytes that the process would hold.
+/// What an attempt to allocate came to. `evicted`: the process's memory is in host memory. `over_capacity`: the
+/// process would hold more bytes than the device has had at any time since the process began to use it.
 enum class Allocation : std::uint32_t { granted, full, reserved, ceiling, over_capacity, evicted };
 
 struct AllocationAttempt {
@@ -66,7 +66,7 @@ struct ArenaOptions {
   /// Called without locks, once per wait, by a thread that waits although no other process holds what it lacks: with
   /// the bytes that the process would hold.
   std::function<void(std::uint64_t)> on_too_small;
-  /// Called without locks by a thread that waits for memory when a controller has asked something of the process
+  /// Called without locks by a thread that waits for memory when the daemon has asked something of the process
   /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
   /// request finished. The claim on memory is withdrawn meanwhile.
   std::function<void(Request)> on_request;

@@ -150,9 +150,9 @@ void Board::beat(std::uint64_t now_ns, std::uint64_t capacity_bytes) {
 
 void Board::stop_beating() { layout().heartbeat_ns.store(0); }
 
-bool Board::controller_silent(std::uint64_t since_ns) const { return neaptide::controller_silent(layout(), since_ns); }
+bool Board::daemon_silent(std::uint64_t since_ns) const { return neaptide::daemon_silent(layout(), since_ns); }
 
-bool controller_silent(const BoardLayout& board, std::uint64_t since_ns) {
+bool daemon_silent(const BoardLayout& board, std::uint64_t since_ns) {
   const std::uint64_t beat_ns = board.heartbeat_ns.load();
   if (beat_ns == 0 && since_ns == 0) return false;
   const auto now_ns = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -162,7 +162,7 @@ bool controller_silent(const BoardLayout& board, std::uint64_t since_ns) {
 
 void Board::mend_capacity() {
   if (layout().capacity.load() || capacity_.load() == 0) return;
-  if (layout().heartbeat_ns.load() == 0 || controller_silent()) layout().capacity.store(capacity_.load());
+  if (layout().heartbeat_ns.load() == 0 || daemon_silent()) layout().capacity.store(capacity_.load());
 }
 
 void Board::set_capacity(std::uint64_t bytes) {

@@ -8,7 +8,7 @@
 // reap() repairs what a dead process left. Nothing waits for another process: leases use atomics, and slots are taken
 // and reaped under locks that are tried and never waited for (slot_locks.h). So a stopped process blocks no other.
 //
-// A controller (the daemon) that says regularly that it lives is obeyed: permits, gates and ceilings count, and an
+// A daemon that says regularly that it lives is obeyed: permits, gates and ceilings count, and an
 // evicted process waits to be restored. When it has been silent for kSilence, processes go on under the capacity and
 // the memory grant alone, until it speaks again.
 #pragma once
@@ -48,7 +48,7 @@ class BoardReplaced : public BoardError {
   using BoardError::BoardError;
 };
 
-/// How long a controller that has begun to say that it lives may be silent before nobody waits for it. It speaks ten
+/// How long a daemon that has begun to say that it lives may be silent before nobody waits for it. It speaks ten
 /// times a second; load and large messages delay it by less than this.
 inline constexpr std::chrono::nanoseconds kSilence = std::chrono::seconds(3);
 
@@ -67,7 +67,7 @@ struct BoardConfig {
 
 enum class SlotState : std::uint32_t { idle, running, waiting_permit, suspended, evicted };
 
-/// What a controller asks of a process; the process sees it whenever it waits for memory or a permit.
+/// What the daemon asks of a process; the process sees it whenever it waits for memory or a permit.
 enum class Request : std::uint32_t { none, evict, restore, suspend, resume };
 
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
@@ -177,15 +177,15 @@ class Board {
   /// before it sleeps on the board and when it has slept long, and every process when it joins; a daemon may call it
   /// when a job ends. Never waits.
   std::uint32_t reap();
-  /// The controller lives, and its controls count from now on. Writes the capacity, and what the file says of itself,
+  /// The daemon lives, and its controls count from now on. Writes the capacity, and what the file says of itself,
   /// again if they were changed. `now_ns` is on the monotonic clock.
   void beat(std::uint64_t now_ns, std::uint64_t capacity_bytes);
-  /// There is no controller any more, or it has nothing to control; what it has set stays.
+  /// There is no daemon any more, or it has nothing to control; what it has set stays.
   void stop_beating();
-  /// Whether there is a controller and nothing was heard of it for kSilence: neither a beat, nor anything since
+  /// Whether there is a daemon and nothing was heard of it for kSilence: neither a beat, nor anything since
   /// `since_ns`, when this process last knew that it lived. Changes nothing.
-  bool controller_silent(std::uint64_t since_ns = 0) const;
-  /// Writes the capacity again if it was damaged and there is no controller to do it.
+  bool daemon_silent(std::uint64_t since_ns = 0) const;
+  /// Writes the capacity again if it was damaged and there is no daemon to do it.
   void mend_capacity();
   /// Changes the capacity and wakes the waiting processes. It may be below what is used: then nothing is granted until
   /// enough was given back. Every slot remembers the capacity that there was (Member::largest_capacity_bytes).

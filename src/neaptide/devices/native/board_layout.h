@@ -54,17 +54,17 @@ struct alignas(64) SlotLayout {
   Word64 age;
   Word32 memory_epoch;  // futex
 
-  // The largest capacity since the slot was taken; that of this moment need not be in it. Whoever changes the capacity
-  // first raises it in all slots to the capacity that ends. So a process that reads the capacity and then the mark
-  // misses none, wherever the other is stopped or killed, and a mark never names a capacity that there was not.
+  // The largest capacity since the slot was taken. The present capacity need not be in it. Whoever changes the capacity
+  // first raises the mark of every slot to the old capacity. So a process that reads the capacity and then the mark
+  // misses no capacity, wherever the other is stopped or killed, and no mark names a capacity that there was not.
   Sealed largest_capacity;
 
   // Progress: written by the owner.
   alignas(64) Word64 needed;
   Word64 expected_leases;  // the most bytes that the running iteration is expected to hold until it ends; 0: unknown
-  Word64 rest;             // bytes held when it was let in, which it is expected to hold when it has ended
+  Word64 rest;             // bytes held when its iteration was let in; the same are expected when it has ended
   Word64 iteration;        // iterations begun, the one that waits for its permit too
-  Word64 entered;          // iterations that were let in: by a permit, or because the controller was silent
+  Word64 entered;          // iterations that were let in: by a permit, or because the daemon was silent
   Word64 launched;
   Word64 done;
   Word64 waited_ns;       // time in which a thread could not go on because of others; without the wait that goes on
@@ -72,7 +72,7 @@ struct alignas(64) SlotLayout {
   Word64 stalled_ns;      // of waited_ns, the time in which a launch inside an iteration waited for memory
   std::atomic<SlotState> state;
 
-  // Controls: written by a controller; the owner clears the request.
+  // Controls: written by the daemon; the owner clears the request.
   alignas(64) Word64 ceiling;
   Word32 lane;  // of its iterations, counted from 1; 0: none
   Word32 permit;
@@ -99,12 +99,12 @@ struct BoardLayout {
   Word32 lanes_high;  // lanes from here on never had a size
   Word64 next_age;
   Word64 next_claim;
-  Word64 heartbeat_ns;  // when the controller last said that it lives, on the monotonic clock; 0: there is none
+  Word64 heartbeat_ns;  // when the daemon last said that it lives, on the monotonic clock; 0: there is none
 
   alignas(64) Sealed capacity;
   alignas(64) Sealed used;
   Sealed high_water;
-  alignas(64) std::array<Word64, kBoardLanes> lane_bytes;  // the size of each lane; written by a controller
+  alignas(64) std::array<Word64, kBoardLanes> lane_bytes;  // the size of each lane; written by the daemon
 
   std::array<SlotLayout, kSlots> slots;
 };

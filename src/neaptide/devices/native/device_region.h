@@ -19,7 +19,8 @@ struct DeviceRegion {
   std::size_t bytes;
   /// Fills a region of zeros; `setting` is what the creator of the board chose. Throws BoardError.
   void (*initialise)(void* region, std::uint64_t setting);
-  /// Takes back what a slot has there. The board lock is held; safe to repeat after a crash in the middle.
+  /// Takes back what a slot has there. The slot's lock (slot_locks.h) is held; safe to repeat after a crash in the
+  /// middle.
   void (*vacate)(void* region, std::uint32_t slot);
   /// Wakes the processes that can use what was taken back. No lock is held.
   void (*wake)(void* region);

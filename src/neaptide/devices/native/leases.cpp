@@ -74,11 +74,11 @@ LaneIteration lane_iteration_of(const BoardLayout& board, const SlotLayout& slot
   return {used, std::max<std::int64_t>(peak - rest - used, 0), away};
 }
 
-/// What lanes have of the board. While the controller is silent there are none: nobody sizes them.
+/// What lanes have of the board. While the daemon is silent there are none: nobody sizes them.
 class Lanes {
  public:
   explicit Lanes(const BoardLayout& board) : count_(lanes_high(board)) {
-    if (count_ > 0 && controller_silent(board)) count_ = 0;
+    if (count_ > 0 && daemon_silent(board)) count_ = 0;
     if (count_ == 0) return;
     const std::uint64_t capacity = capacity_of(board);
     for (std::uint32_t lane = 1; lane <= count_; ++lane) {

@@ -152,7 +152,7 @@ Lease Member::try_take(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   mend_locked();
   const auto allows = [&](std::uint64_t limit) { return truth_.held <= limit && bytes <= limit - truth_.held; };
-  if (!allows(own_limit_bytes()) || (!allows(ceiling) && !controller_silent())) return Lease::ceiling;
+  if (!allows(own_limit_bytes()) || (!allows(ceiling) && !daemon_silent())) return Lease::ceiling;
   const Lease lease = take_lease(layout, slot_, truth_.held, bytes);
   if (lease == Lease::granted) truth_.held += bytes;
   return lease;
@@ -279,18 +279,18 @@ void Member::count_done(std::uint64_t kernels) { words().done.fetch_add(kernels,
 
 bool Member::permitted(std::uint64_t iteration) const {
   const std::uint32_t permit = words().permit.load();
-  return permit == kPermitAll || iteration < permit || controller_silent();
+  return permit == kPermitAll || iteration < permit || daemon_silent();
 }
 
 std::uint64_t Member::heavy_until_ns() const {
   const std::uint64_t until_ns = words().gate_until_ns.load();
-  return until_ns == kAlways || controller_silent() ? kAlways : until_ns;
+  return until_ns == kAlways || daemon_silent() ? kAlways : until_ns;
 }
 bool Member::gate_holds_light() const { return words().gate_holds_light.load(std::memory_order_relaxed) == 1; }
 bool Member::in_deadline_class() const { return words().deadline_class.load(std::memory_order_relaxed) == 1; }
 double Member::share() const {
   const std::uint32_t share = words().share.load(std::memory_order_relaxed);
-  if (share == kWholeShare || controller_silent()) return 1;
+  if (share == kWholeShare || daemon_silent()) return 1;
   return static_cast<double>(std::clamp(share, 1U, kWholeShare)) / kWholeShare;
 }
 std::uint32_t Member::inflight_cap() const { return words().inflight_cap.load(std::memory_order_relaxed); }
@@ -316,7 +316,7 @@ bool Member::wait_control(const std::function<bool()>& ready, Deadline deadline)
     const Deadline now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
     mend();
-    // A controller may die between the change and the wake-up.
+    // The daemon may die between the change and the wake-up.
     futex_wait(slot.control_epoch, epoch, std::min(deadline, now + board_->patience()), Reach::all_processes);
   }
 }

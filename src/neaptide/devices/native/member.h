@@ -1,4 +1,4 @@
-// This process's slot on a board: its leases, its place in line for memory, and what a controller allows it.
+// This process's slot on a board: its leases, its place in line for memory, and what the daemon allows it.
 #pragma once
 
 #include <atomic>
@@ -88,8 +88,8 @@ class Member {
   void count_launched(std::uint64_t kernels = 1);
   void count_done(std::uint64_t kernels = 1);
 
-  // Controls, set through Board. Reading changes nothing. While the controller is silent, permits, gates and ceilings
-  // are open; a cap needs no controller to make way.
+  // Controls, set through Board. Reading changes nothing. While the daemon is silent, permits, gates and ceilings
+  // are open. A cap stays as it is: a launch that waits for it waits for the device alone.
   bool permitted(std::uint64_t iteration) const;
   /// Until when the gate before kernels is open, on the device's clock; 0: it is closed, kAlways: no end is set.
   std::uint64_t heavy_until_ns() const;
@@ -110,7 +110,7 @@ class Member {
     return limit < kNoCeiling - outside_bytes() ? limit + outside_bytes() : kNoCeiling;
   }
   Request request() const;
-  bool controller_silent() const { return board_->controller_silent(); }
+  bool daemon_silent() const { return board_->daemon_silent(); }
   /// The process has done what was asked.
   void clear_request();
   /// The process has done this; a newer request stays. False when there is one.

@@ -13,8 +13,9 @@ class Board;
 bool is_empty(const SlotLayout& slot);
 
 /// Empties the slots of all processes that are gone, wakes those that can use what came back, and counts anew what is
-/// used if that was damaged. Returns the number of slots freed. Waits for nothing: what another process is at, and what
-/// cannot be counted because leases move all the time, is left to a later call. Safe to repeat after a crash anywhere.
+/// used if that was damaged. Returns the number of slots freed. Waits for nothing: an operation that another process
+/// has begun, and what cannot be counted because leases move all the time, is left to a later call. Safe to repeat
+/// after a crash anywhere.
 std::uint32_t reap_dead(Board& board);
 
 /// Wakes the processes that wait for what the device's region gives out.

@@ -102,8 +102,8 @@ int neaptide_board_beat(Handle* handle, std::uint64_t now_ns, std::uint64_t capa
 int neaptide_board_stop_beating(Handle* handle) {
   return attempt([&] { handle->board->stop_beating(); });
 }
-int neaptide_board_controller_silent(Handle* handle, std::uint64_t since_ns) {
-  return guarded([&] { return handle->board->controller_silent(since_ns) ? 1 : 0; }, -1);
+int neaptide_board_daemon_silent(Handle* handle, std::uint64_t since_ns) {
+  return guarded([&] { return handle->board->daemon_silent(since_ns) ? 1 : 0; }, -1);
 }
 int neaptide_board_set_capacity(Handle* handle, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_capacity(bytes); });
@@ -140,9 +140,6 @@ int neaptide_board_set_lane(Handle* handle, std::uint32_t slot, std::uint32_t la
 }
 int neaptide_board_set_lane_bytes(Handle* handle, std::uint32_t lane, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_lane_bytes(lane, bytes); });
-}
-int neaptide_board_lane_bytes(Handle* handle, std::uint32_t lane, std::uint64_t* bytes) {
-  return attempt([&] { *bytes = handle->board->lane_bytes(lane); });
 }
 int neaptide_board_forget_expected_leases(Handle* handle, std::uint32_t slot) {
   return attempt([&] { handle->board->forget_expected_leases(slot); });

@@ -33,7 +33,7 @@ enum class Entry : std::uint32_t {
   entered,
   held,           // launches are held, or the process's memory is in host memory
   permit,         // the iteration that this launch begins has no permit yet
-  request,        // a controller's request must be served first
+  request,        // the daemon's request must be served first
   heavy,          // the board's gate holds the kernel; only LaunchPort says so
   in_flight_cap,  // as many kernels are in flight as may be; only LaunchPort says so
   refused,        // no launch will ever go on
@@ -41,7 +41,7 @@ enum class Entry : std::uint32_t {
 
 class Gates {
  public:
-  /// `serve` does what a controller asks of the process; a thread that is about to launch calls it, without locks.
+  /// `serve` does what the daemon asks of the process; a thread that is about to launch calls it, without locks.
   /// `on_permit` is called when an iteration was permitted, before its first launch.
   Gates(Driver& driver, Member& member, std::function<void(Request)> serve, std::function<void()> on_permit)
       : driver_(driver), member_(member), serve_(std::move(serve)), on_permit_(std::move(on_permit)) {}

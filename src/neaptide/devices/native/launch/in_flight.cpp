@@ -15,7 +15,7 @@ void InFlight::sleep_for_room() {
               [this] {
                 std::unique_lock lock(mutex_);
                 waiters_.fetch_add(1);
-                // A controller can raise the board's cap without a kernel ending, so look again now and then.
+                // The daemon can raise the board's cap without a kernel ending, so look again now and then.
                 while (!ample()) left_.wait_for(lock, std::chrono::milliseconds(50));
                 waiters_.fetch_sub(1);
               });

@@ -2,7 +2,7 @@
 //
 // A device makes one port and tells it three things: a launch begins (enter), kernels were launched (launched), the
 // device has done them (passed). The port holds launches until the process may go on, caps how far launching runs
-// ahead, tells the board what the iteration may yet hold, serves a controller's requests, and sends reports.
+// ahead, tells the board what the iteration may yet hold, serves the daemon's requests, and sends reports.
 //
 // Nothing here knows torch or a device. Lock order: request mutex -> (launch gate: a count, not a lock) -> the device's
 // own locks -> driver; the arena's order is in arena.h; all other mutexes of this folder are leaves.

@@ -1,4 +1,4 @@
-// Sends frames to a controller over a socket: now, or from the device when it has done what was launched.
+// Sends frames to the daemon over a socket: now, or from the device when it has done what was launched.
 //
 // A report that waits for the device is sent by a thread of the device: no thread of the program waits for it, and none
 // needs the interpreter lock. A thread of the interpreter would cost a training loop half a millisecond per report.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kServeTime = std::chrono::seconds(60);
 constexpr auto kLookTime = std::chrono::seconds(1);           // between looks whether the process is about to end
-constexpr auto kSilentTime = std::chrono::milliseconds(100);  // between looks whether the controller speaks again
+constexpr auto kSilentTime = std::chrono::milliseconds(100);  // between looks whether the daemon speaks again
 constexpr auto kDriverTime = std::chrono::milliseconds(100);  // before a driver that failed is asked again
 
 Deadline after(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
@@ -27,7 +27,7 @@ void RequestService::serve(Request request) {
       return;
     case Request::evict:
     case Request::suspend:
-      if (member_.controller_silent()) {  // it would be restored at once
+      if (member_.daemon_silent()) {  // it would be restored at once
         member_.finish_request(request);
         return;
       }
@@ -40,7 +40,7 @@ void RequestService::serve(Request request) {
 }
 
 void RequestService::return_when_wanted() {
-  const auto may_return = [this] { return stopping_.load() || is_wanted_back() || member_.controller_silent(); };
+  const auto may_return = [this] { return stopping_.load() || is_wanted_back() || member_.daemon_silent(); };
   for (;;) {
     blocking([&] { member_.wait_control(may_return, Deadline::max()); });
     if (return_all()) return finish_return();
@@ -57,7 +57,7 @@ bool RequestService::return_all() {
   begin_return();
   const auto look = [this] { return after(is_wanted_back() ? kLookTime : kSilentTime); };
   for (bool told = false; !stopping_.load() && !restore(look());) {
-    if (!is_wanted_back() && !member_.controller_silent()) return false;
+    if (!is_wanted_back() && !member_.daemon_silent()) return false;
     const std::uint64_t bytes = arena_->stats().evicted_bytes;
     if (!told && bytes > member_.board().capacity_bytes()) {
       told = true;
@@ -69,7 +69,7 @@ bool RequestService::return_all() {
 
 Service RequestService::step() {
   Request request = member_.request();
-  if (member_.controller_silent()) {
+  if (member_.daemon_silent()) {
     if (request == Request::evict || request == Request::suspend) member_.finish_request(request);
     request = arena_->evicted() ? Request::restore : Request::none;
   }

@@ -1,9 +1,9 @@
-// Does what a controller asks of the process: evict its memory to host memory, and restore it.
+// Does what the daemon asks of the process: evict its memory to host memory, and restore it.
 //
 // Two ways: serve() waits for what it needs and, after an eviction, until the memory is restored; step() never waits.
-// While the controller is silent (board.h), nothing is evicted, and what is evicted is restored; what is not back when
-// it speaks again stays away until it is wanted back: others have the room by then, and would wait for what waits for
-// them.
+// While the daemon is silent (board.h), nothing is evicted, and what is evicted is restored. Memory that has not
+// returned when the daemon speaks again stays in host memory until the daemon asks for it: other processes have the
+// room by then, and they and the returning process would wait for each other.
 //
 // Lock order: the request mutex comes before every other lock of the launch layer, the arena and the device.
 #pragma once
@@ -45,7 +45,7 @@ class RequestService {
 
   /// Serves a request unless another thread has; returns when the process may launch again. Call it outside a launch.
   /// An eviction may fail: there is no host memory, or a launch does not end. The process then goes on as it was, and
-  /// the controller sees a request that is finished and memory that is still held. Never throws for that.
+  /// the daemon sees a request that is finished and memory that is still held. Never throws for that.
   void serve(Request request);
   /// Serves the pending request as far as it goes without waiting. A restore that finds no memory keeps its place in
   /// line until a later step succeeds. For a caller that has no other threads.
@@ -64,7 +64,7 @@ class RequestService {
   void return_when_wanted();
   bool is_wanted_back() const;
   /// Waits until the memory is back, or the process is about to end. False: the memory was to return only because the
-  /// controller was silent, and it speaks again.
+  /// daemon was silent, and it speaks again.
   bool return_all();
   /// Gives up a return that has begun.
   void stay_out();

@@ -24,7 +24,7 @@ void RequestThread::run() {
     if (stopping_.load()) return;
     try {
       serve_(member_.request());
-    } catch (...) {  // nothing was moved; the request is finished, and a controller sees that the memory is still held
+    } catch (...) {  // nothing was moved; the request is finished, and the daemon sees that the memory is still held
     }
   }
 }

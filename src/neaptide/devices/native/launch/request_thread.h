@@ -1,4 +1,4 @@
-// A thread that serves a controller's requests while the program is busy elsewhere and launches nothing.
+// A thread that serves the daemon's requests while the program is busy elsewhere and launches nothing.
 #pragma once
 
 #include <atomic>

@@ -205,7 +205,7 @@ inline void bind_board(py::module_& m, const Device& device) {
   });
   m.def("reap", [=] { return device.port().member().board().reap(); }, ReleaseGil());
   m.def("daemon_is_silent",
-        [=](std::uint64_t since_ns) { return device.port().member().board().controller_silent(since_ns); });
+        [=](std::uint64_t since_ns) { return device.port().member().board().daemon_silent(since_ns); });
 }
 
 inline void bind_logs(py::module_& m, const Device& device) {

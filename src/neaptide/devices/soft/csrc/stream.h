@@ -91,7 +91,6 @@ class Stream {
   void wait_for(const Event& event);
   /// Waits for everything pushed so far, without the interpreter lock. Does not throw what kernels threw.
   void drain();
-  bool on_worker() const { return std::this_thread::get_id() == worker_.get_id(); }
 
  private:
   class Tokens;
