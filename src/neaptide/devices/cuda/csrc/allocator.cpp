@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../../native/launch/blocking.h"
+#include "region/cuda_region.h"
 
 namespace neaptide::cuda {
 namespace {
@@ -112,11 +113,18 @@ void* CudaAllocator::take(Runtime& runtime, std::size_t bytes, cudaStream_t stre
 }
 
 Address CudaAllocator::take_from_arena(Runtime& runtime, std::size_t bytes, StreamId stream) {
-  const auto deadline = std::chrono::steady_clock::now() + kDeviceTime;
+  const auto& keepers = cuda_region(runtime.board()).generation;
+  std::uint32_t keeper = keepers.load();
+  auto deadline = std::chrono::steady_clock::now() + kDeviceTime;
   for (;;) {
     try {
       return runtime.arena().allocate(bytes, stream, hint());
     } catch (const DeviceFull&) {
+      // The pages of a keeper that died are made anew by the next one: then the wait begins again.
+      if (const std::uint32_t now = keepers.load(); now != keeper) {
+        keeper = now;
+        deadline = std::chrono::steady_clock::now() + kDeviceTime;
+      }
       if (std::chrono::steady_clock::now() >= deadline)
         fail(runtime, bytes,
              "the budget has room, but the device has no memory: programs that neaptide does not share " +
