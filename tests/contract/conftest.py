@@ -4,6 +4,8 @@
 - fake.py, simulator.py, soft.py: the engines. engines.py says which of them a test runs on, and why not on the others.
 - test_memory.py: the memory grant, jobs outside iterations, admission in leases, eviction and return.
 - test_lanes.py: bytes of the budget that belong to the iterations of a group of jobs.
+- test_zico.py, test_paper_policies.py, test_papers_in_turns.py, test_overflow.py: the papers' rules, worked by hand.
+- test_device_sharing.py: classes, shares of the SMs, gates that close by themselves.
 - test_deadlines.py: requests with a deadline beside training.
 - test_servers.py: 42 servers whose requests share one lane.
 - test_newcomers.py: jobs of which something is known before they run.

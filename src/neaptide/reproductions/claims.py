@@ -69,3 +69,13 @@ class Claim:
 def count_verdicts(claims: Sequence[Claim]) -> dict[Verdict, int]:
     """How many claims have each verdict."""
     return {verdict: sum(claim.verdict is verdict for claim in claims) for verdict in Verdict}
+
+
+def totals(claims: Sequence[Claim]) -> str:
+    """How many of all claims hold, in one sentence, and what never counts as holding."""
+    holding = [claim for claim in claims if claim.verdict is Verdict.HOLDS]
+    same = sum(claim.same_setting for claim in holding)
+    return (
+        f"{len(holding)} of {len(claims)} claims hold, {same} of them in the paper's own setting. A figure that was "
+        "recalled, fitted or chosen after trying never counts as holding. Nothing here ran on a GPU."
+    )

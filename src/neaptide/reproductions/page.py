@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-from neaptide.reproductions.claims import Verdict, count_verdicts
+from neaptide.reproductions.claims import Verdict, count_verdicts, totals
 from neaptide.reproductions.result import Reproduction, claim_values
 
 
@@ -18,6 +18,7 @@ def claims_page(found: Sequence[Reproduction], failed: Mapping[str, str]) -> str
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(
         style=style,
+        totals=totals([claim for each in found for claim in each.claims]),
         verdicts=[verdict.value for verdict in Verdict],
         papers=[
             {

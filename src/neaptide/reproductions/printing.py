@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from neaptide.reporting.terminal.tables import plain_table
-from neaptide.reproductions.claims import Claim, Verdict, count_verdicts
+from neaptide.reproductions.claims import Claim, Verdict, count_verdicts, totals
 from neaptide.reproductions.result import Goal, Reproduction, Table
 
 _STYLES = {Verdict.HOLDS: "green", Verdict.DOES_NOT: "bold red", Verdict.CANNOT: "yellow"}
@@ -60,15 +60,9 @@ def print_summary(found: Sequence[Reproduction], failed: Mapping[str, str], cons
     for each in found:
         counts = [str(count) for count in count_verdicts(each.claims).values()]
         table.add_row(Text(each.paper), *counts, f"{sum(goal.holds for goal in each.goals)} of {len(each.goals)} hold")
-    claims = [claim for each in found for claim in each.claims]
-    holding = [claim for claim in claims if claim.verdict is Verdict.HOLDS]
-    same = sum(claim.same_setting for claim in holding)
     _print_title("All papers", console)
     console.print(table)
-    console.print(
-        f"{len(holding)} of {len(claims)} claims hold, {same} of them in the paper's own setting. A figure that was "
-        "recalled, fitted or chosen after trying never counts as holding. Nothing here ran on a GPU."
-    )
+    console.print(totals([claim for each in found for claim in each.claims]))
     for paper, why in failed.items():
         _print_item(Text("could not be run", "bold red"), f"{paper}: {why}", console)
 
