@@ -14,7 +14,7 @@ from neaptide.core.rules import turns
 from neaptide.core.rules.reserve import FIRST_RESERVE
 from neaptide.core.traces.profile import Profile
 
-_ADMITTED = (READY, RUNNING)
+ADMITTED = (READY, RUNNING)
 _AWAY = (QUEUED, SUSPENDED)
 
 
@@ -77,7 +77,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def admitted(self) -> bool:
         """Whether it holds the lease on its persistent bytes."""
-        return self.state in _ADMITTED
+        return self.state in ADMITTED
 
     @property
     def wants_to_run(self) -> bool:
@@ -175,5 +175,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return len({job.priority for job in self.jobs}) > 1
 
     @once
+    def has_endless(self) -> bool:
+        """Whether a training job did not say how long it is."""
+        return bool([job for job in self.jobs if job.iterations_left is None and job.kind is TRAINING])
+
+    @once
+    def peaks_bytes(self) -> int:
+        """The sum of the peaks of all admitted jobs."""
+        return sum([job.profile.peak_bytes for job in self._admitted])
+
+    @once
     def _admitted(self) -> tuple[JobView, ...]:
-        return tuple([job for job in self.jobs if job.state in _ADMITTED])
+        return tuple([job for job in self.jobs if job.state in ADMITTED])

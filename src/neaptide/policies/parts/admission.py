@@ -55,9 +55,9 @@ def admit_in_order(view: View) -> tuple[list[Action], list[JobView]]:
 
 def over_budget(view: View) -> list[JobView]:
     """The jobs to suspend after a budget cut, so that the rest fit: ready jobs before running ones, youngest first."""
+    if view.peaks_bytes <= view.budget_bytes:
+        return []  # the usual case: all peaks fit at once
     inside, leave = view.admitted, list[JobView]()
-    if sum([job.profile.peak_bytes for job in inside]) <= view.budget_bytes:
-        return leave  # the usual case: all peaks fit at once
     if spare_bytes([job.profile for job in inside], view.budget_bytes) >= 0:
         return leave
     inside.sort(key=lambda job: (job.state is READY, job.arrived_ns))

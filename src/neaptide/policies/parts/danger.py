@@ -42,17 +42,18 @@ class Danger:
     @classmethod
     def of(cls, bound: Sequence[JobView], others: Sequence[JobView], lead: float, now_ns: int) -> Danger:
         """Of jobs with a deadline that are on the device, beside others that are."""
-        helped = [job for job in bound if not job.stalled and now_ns < _helps_until_ns(job, now_ns)]
+        untils_ns = [(_helps_until_ns(job, now_ns), job) for job in bound if not job.stalled]
+        helped = [job for until_ns, job in untils_ns if now_ns < until_ns]
         claims = [(job.latency_critical, *claim) for job in helped for claim in _claims(job, now_ns)]
         at_ns, need_ns = NEVER, 0.0
-        for due_ns, needs_ns in sorted((due_ns, needs_ns) for _, due_ns, needs_ns in claims):
+        for due_ns, needs_ns in sorted([(due_ns, needs_ns) for _, due_ns, needs_ns in claims]):
             need_ns += lead * needs_ns
             at_ns = min(at_ns, due_ns - round(need_ns))
         return cls(
             at_ns=at_ns if at_ns == NEVER else at_ns - ops_of_others_ns(others),
-            helps_until_ns=min((_helps_until_ns(job, now_ns) for job in helped), default=NEVER),
-            margin_ns=min((demand_ns(job) for job in helped), default=0) // _HALF_OPEN,
-            holds_light=any(critical for critical, _, _ in claims),
+            helps_until_ns=min([until_ns for until_ns, _ in untils_ns if now_ns < until_ns], default=NEVER),
+            margin_ns=min([demand_ns(job) for job in helped], default=0) // _HALF_OPEN,
+            holds_light=any([critical for critical, _, _ in claims]),
         )
 
     def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:

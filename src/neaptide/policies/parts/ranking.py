@@ -11,7 +11,6 @@ from neaptide.core.once import once
 from neaptide.policies.parts.idle import long_idle_servers
 from neaptide.policies.parts.residence import remaining_ns
 from neaptide.policies.parts.shares import with_turns
-from neaptide.policies.parts.turns import endless
 
 
 @dataclass(frozen=True)
@@ -36,17 +35,17 @@ class Ranking:
     def _rank(self) -> Callable[[JobView], tuple[int, ...]]:
         """The key by which jobs are sorted. What all jobs have in common is found once, because it takes long."""
         now_ns, patience, turns = self.view.now_ns, self.patience, with_turns(self.view)
-        idle = {job.name for job in long_idle_servers(self.view)}
-        fair = bool([job for job in self.view.jobs if endless(job)])
+        idle = {job.name for job in long_idle_servers(self.view)} if self.view.idle_servers else frozenset[str]()
+        fair = self.view.has_endless
 
         def rank(job: JobView) -> tuple[int, ...]:
+            since_ns = job.since_ns
             if idle and job.name in idle:
-                return (2, 0, 0, True, job.since_ns)
+                return (2, 0, 0, True, since_ns)
             if job.deadline_ns is not None:
                 return (0, (job.arrivals[0] if job.arrivals else now_ns) + job.deadline_ns, 0, False)
             left_ns = remaining_ns(job)
-            since_ns = job.since_ns
-            aged = now_ns - since_ns > patience * left_ns and job.state is not RUNNING
+            aged = job.state is not RUNNING and now_ns - since_ns > patience * left_ns
             return (1, job.name not in turns, -job.priority, not aged, job.share_ns if fair else left_ns, since_ns)
 
         return rank

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from neaptide.core.control.actions import Action, Admit, Resume, SetPlan, Suspend
 from neaptide.core.control.job import QUEUED, READY, RUNNING, TRAINING
-from neaptide.core.control.view import JobView
+from neaptide.core.control.view import ADMITTED, JobView
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.turns import worth_a_copy_ns
 from neaptide.policies.parts.admission import expects_work, without_claim
@@ -68,10 +68,10 @@ class Residence:
         are not admitted: they would only be in the way of later, better-ranked jobs.
         """
         actions: list[Action] = []
-        inside = {job.name: job for job in self.ranked if job.admitted}
+        inside = {job.name: job for job in self.ranked if job.state in ADMITTED}
         may_suspend, used = True, 0.0
         for job in self.ranked:
-            admitted = job.admitted
+            admitted = job.state in ADMITTED
             if job.kind is TRAINING:
                 if not admitted and used >= ENOUGH:
                     continue

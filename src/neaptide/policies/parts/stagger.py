@@ -87,7 +87,7 @@ class RunningCurves:
         self._in_flight = in_flight
         # If all reached their highest remaining levels at the same time.
         self._highest_bytes = sum(
-            capped_curve(job.profile, in_flight).remaining_peak(job.position_ns) for job in running
+            [capped_curve(job.profile, in_flight).remaining_peak(job.position_ns) for job in running]
         )
         self._sum: MemoryCurve | None = None
         self._kept: MemoryCurve | None = None
