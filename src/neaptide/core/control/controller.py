@@ -59,7 +59,7 @@ class Controller:
         needs = policy.needs | {Need.PAGING} if policy.oversubscribes else policy.needs
         if missing := ", ".join(sorted(need.value for need in needs - engine.supplies)):
             raise ValueError(f"policy {policy.name} needs what this device cannot supply: {missing}")
-        self.ledger = Ledger(jobs, budget_bytes, policy.oversubscribes)
+        self.ledger = Ledger(jobs, budget_bytes, policy.oversubscribes, Need.HOLDING in engine.supplies)
         self._policy = policy
         self._decide = decide or policy.decide
         self._engine = engine

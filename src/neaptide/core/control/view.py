@@ -123,6 +123,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     held_bytes: int
     jobs: tuple[JobView, ...]
     lanes: Mapping[int, int] = {}  # the bytes set aside for each lane that has a size
+    holds_launched: bool = False  # whether a closed gate holds ops that were launched and have not begun, too
 
     def in_state(self, *states: JobState) -> list[JobView]:
         return [job for job in self.jobs if job.state in states]

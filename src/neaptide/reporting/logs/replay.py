@@ -41,12 +41,9 @@ class Difference:
 class _ReplayEngine:
     """Shows what the log says was seen, and carries nothing out."""
 
-    def __init__(self) -> None:
+    def __init__(self, holds_launched: bool) -> None:
         self.seen: Mapping[str, Observation] = {}
-
-    @property
-    def supplies(self) -> frozenset[Need]:
-        return frozenset(Need)
+        self.supplies = frozenset(Need) if holds_launched else frozenset(Need) - {Need.HOLDING}
 
     @property
     def now_ns(self) -> int:
@@ -73,7 +70,7 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
     The log must begin where its daemon began, and the folder `traces` must have each job's trace.
     """
     header, lines = _header(log), _lines(log)
-    engine = _ReplayEngine()
+    engine = _ReplayEngine(header.holds_launched)
     answers: list[Answer] = []
 
     def note(each: Note) -> None:
