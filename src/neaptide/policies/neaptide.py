@@ -74,7 +74,7 @@ class Neaptide(Policy):
         ranking = Ranking(view, self.patience)
         actions, here = self._settled(view, ranking)
         here = self._plans(here, ranking, actions)
-        actions += caps(here, view.budget_bytes, self.in_flight)
+        actions += caps(here, view.budget_bytes, self.in_flight, view.holds_launched)
         bound = [job for job in here if job.deadline_ns is not None]
         others = [job for job in here if job.deadline_ns is None]
         danger = Danger.of(bound, others, self.lead, view.now_ns) if bound else NO_DANGER

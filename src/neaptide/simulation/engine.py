@@ -128,7 +128,7 @@ class VirtualEngine:
 
     @property
     def supplies(self) -> frozenset[Need]:
-        return frozenset(Need)
+        return frozenset(Need) - {Need.HOLDING}  # a GPU's driver has what was launched
 
     @property
     def now_ns(self) -> int:

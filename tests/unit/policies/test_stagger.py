@@ -133,3 +133,10 @@ def test_beside_a_latency_critical_job_others_launch_little_ahead() -> None:
     assert caps([trains, job("serve", TIDE, deadline_ns=MS)], 200, 16) == []
     critical = job("serve", TIDE, deadline_ns=MS, latency_critical=True)
     assert caps([trains, critical], 200, 16) == [CapInFlight("train", 4)]  # 2 ms, at half a millisecond each
+
+
+def test_where_closed_gates_hold_launched_kernels_a_latency_critical_job_bounds_nobodys_launches() -> None:
+    trains = job("train", tide(1, 1, step_ns=MS, kernels=4), in_flight=4)
+    critical = job("serve", TIDE, deadline_ns=MS, latency_critical=True)
+    assert caps([trains, critical], 200, 16, holds_launched=True) == [CapInFlight("train", None)]
+    assert caps([trains, critical], 5, 16, holds_launched=True) == [CapInFlight("train", 2), CapInFlight("serve", 2)]

@@ -59,8 +59,10 @@ class Controller:
         needs = policy.needs | {Need.PAGING} if policy.oversubscribes else policy.needs
         if missing := ", ".join(sorted(need.value for need in needs - engine.supplies)):
             raise ValueError(f"policy {policy.name} needs what this device cannot supply: {missing}")
-        overflow = Need.OVERFLOW in engine.supplies
-        self.ledger = Ledger(jobs, budget_bytes, oversubscribes=policy.oversubscribes, overflow=overflow)
+        overflow, holds = Need.OVERFLOW in engine.supplies, Need.HOLDING in engine.supplies
+        self.ledger = Ledger(
+            jobs, budget_bytes, oversubscribes=policy.oversubscribes, overflow=overflow, holds_launched=holds
+        )
         self._policy = policy
         self._decide = decide or policy.decide
         self._engine = engine

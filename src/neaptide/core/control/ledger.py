@@ -33,13 +33,20 @@ class Ledger:
     """The accounts of all jobs under one budget. Only events and accepted actions change it."""
 
     def __init__(
-        self, jobs: Iterable[Job], budget_bytes: int, *, oversubscribes: bool = False, overflow: bool = False
+        self,
+        jobs: Iterable[Job],
+        budget_bytes: int,
+        *,
+        oversubscribes: bool = False,
+        overflow: bool = False,
+        holds_launched: bool = False,
     ) -> None:
         if budget_bytes <= 0:
             raise ValueError(f"the budget must be positive, not {budget_bytes} bytes")
         self.budget_bytes = budget_bytes
         self.lanes: dict[int, int] = {}  # the size of each lane that has one
         self._overflow = overflow  # the device has it
+        self._holds_launched = holds_launched
         profile_of = lru_cache(maxsize=None)(Profile.of)  # jobs may share a trace
         self._accounts: dict[str, Account] = {}
         self._present: dict[str, Account] = {}  # arrived and not ended, in the order of arrival
@@ -314,6 +321,7 @@ class Ledger:
             jobs=jobs,
             lanes=dict(self.lanes),
             overflow=self._overflow,
+            holds_launched=self._holds_launched,
         )
 
 

@@ -59,6 +59,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="log", tag="ru
     device: str
     budget_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**60)]
     user_bytes: Bytes = 0  # as in BudgetChanged
+    overflow: bool = False  # as in a view
+    holds_launched: bool = False  # as in a view
     end_ns: Nanoseconds  # 0 in a daemon's log: its run ends with the last line
     jobs: tuple[JobFacts, ...]
 

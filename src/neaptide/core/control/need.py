@@ -16,6 +16,7 @@ class Need(Enum):
     PHASES = "phases"  # an event when the forward pass ends
     GATE = "gate"  # heavy ops can be held back
     CLASSES = "classes"  # ops of deadline jobs go first
+    HOLDING = "holding"  # a closed gate holds ops that were launched and have not begun, too
     SHARES = "shares"  # a job can be limited to a share of the SMs
     SUSPEND = "suspend"  # a job's bytes can be moved to the host
     OVERFLOW = "overflow"  # what a job needs beyond its limit on the device is in host memory, where its ops reach it

@@ -127,6 +127,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     jobs: tuple[JobView, ...]
     lanes: Mapping[int, int] = {}  # the bytes set aside for each lane that has a size
     overflow: bool = False  # whether a job may be limited to less than it needs on the device (SetLimit)
+    holds_launched: bool = False  # whether a closed gate holds ops that were launched and have not begun, too
 
     def in_state(self, *states: JobState) -> list[JobView]:
         return [job for job in self.jobs if job.state in states]

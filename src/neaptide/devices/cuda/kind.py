@@ -62,7 +62,7 @@ class CudaKind:
     """NVIDIA GPUs, numbered as `nvidia-smi` numbers them, or as CUDA_VISIBLE_DEVICES lists them where that is set."""
 
     name = "cuda"
-    supplies = frozenset(Need) - {Need.OVERFLOW, Need.PAGING, Need.CLASSES, Need.SHARES}
+    supplies = frozenset(Need) - {Need.OVERFLOW, Need.PAGING, Need.CLASSES, Need.SHARES, Need.HOLDING}
     settings_type: type[DeviceSettings] = CudaSettings
     board_settings_type: type[DeviceSettings] = CudaBoardSettings
 

@@ -348,6 +348,8 @@ class Daemon:
             device=self._kind.name,
             budget_bytes=self._controller.ledger.budget_bytes,  # which a posted event may be about to change
             user_bytes=self._budget.bytes,
+            overflow=Need.OVERFLOW in self._kind.supplies,
+            holds_launched=Need.HOLDING in self._kind.supplies,
             end_ns=0,
             jobs=(),
         )

@@ -53,7 +53,7 @@ class Danger:
             at_ns=at_ns if at_ns == NEVER else at_ns - ops_of_others_ns(others),
             helps_until_ns=min([until_ns for until_ns, _ in untils_ns if now_ns < until_ns], default=NEVER),
             margin_ns=min([demand_ns(job) for job in helped], default=0) // _HALF_OPEN,
-            holds_light=any([critical for critical, _, _ in claims]),
+            holds_light=any(critical for critical, _, _ in claims),
         )
 
     def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:

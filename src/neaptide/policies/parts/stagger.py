@@ -153,14 +153,15 @@ def highest_to_come(curve: MemoryCurve) -> MemoryCurve:
     return MemoryCurve(curve.edges_ns, np.maximum.accumulate(curve.bytes[::-1])[::-1])
 
 
-def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int) -> list[Action]:
+def caps(jobs: Sequence[JobView], budget_bytes: int, in_flight: int, holds_launched: bool = False) -> list[Action]:
     """Caps on kernels in flight. There are none while all peaks fit at once: launching ahead then harms no job.
 
-    But beside a latency-critical job the others launch as little ahead as beside a deadline under Herald, although it
-    costs them some of their speed: launched kernels, and the launching itself, would delay its requests.
+    But beside a latency-critical job the others launch as little ahead as beside a deadline under Herald, because
+    launched kernels would delay its requests. That costs them some of their speed even while no request is there, so it
+    is left out where closed gates hold launched kernels (`holds_launched`).
     """
     crowded = sum([job.profile.peak_bytes for job in jobs]) > budget_bytes
-    critical = [job for job in jobs if job.latency_critical]
+    critical = [] if holds_launched else [job for job in jobs if job.latency_critical]
     if not crowded and not critical:
         return [CapInFlight(job.name, None) for job in jobs if job.in_flight is not None]
     actions = list[Action]()

@@ -41,12 +41,10 @@ class Difference:
 class _ReplayEngine:
     """Shows what the log says was seen, and carries nothing out."""
 
-    def __init__(self) -> None:
+    def __init__(self, header: Header) -> None:
         self.seen: Mapping[str, Observation] = {}
-
-    @property
-    def supplies(self) -> frozenset[Need]:
-        return frozenset(Need)
+        there = {Need.OVERFLOW: header.overflow, Need.HOLDING: header.holds_launched}
+        self.supplies = frozenset(need for need in Need if there.get(need, True))
 
     @property
     def now_ns(self) -> int:
@@ -73,7 +71,7 @@ def replay(log: Path, traces: Path, policy: Policy) -> list[Difference]:
     The log must begin where its daemon began, and the folder `traces` must have each job's trace.
     """
     header, lines = _header(log), _lines(log)
-    engine = _ReplayEngine()
+    engine = _ReplayEngine(header)
     answers: list[Answer] = []
 
     def note(each: Note) -> None:
