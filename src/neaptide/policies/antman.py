@@ -45,13 +45,15 @@ class AntMan(Policy):
             return []
         idle = long_idle_servers(view)
         first = max([job for job in ranks if job not in idle] or ranks, key=lambda job: job.priority)
-        named = {job.name: job for job in self._fitted(ranks, first, view)}
-        smaller = [job for job in ranks if named[job.name].profile.peak_bytes < job.profile.peak_bytes]
-        # A job that is away holds nothing, so it changes before it comes. On the device, what shrinks makes room first.
-        early = [job for job in ranks if job in smaller or not job.admitted]
-        before = [change for job in early for change in _changes(job, named[job.name])]
-        after = [change for job in ranks if job not in early for change in _changes(job, named[job.name])]
-        guaranteed = named[first.name]
+        guaranteed, before, after = first, list[Action](), list[Action]()
+        if _may_change(ranks, view):
+            named = {job.name: job for job in self._fitted(ranks, first, view)}
+            smaller = [job for job in ranks if named[job.name].profile.peak_bytes < job.profile.peak_bytes]
+            # A job that is away holds nothing, so it changes before it comes. Others shrink first, which makes room.
+            early = [job for job in ranks if job in smaller or not job.admitted]
+            before = [change for job in early for change in _changes(job, named[job.name])]
+            after = [change for job in ranks if job not in early for change in _changes(job, named[job.name])]
+            guaranteed = named[first.name]
         if before or after:
             view = replace(view, jobs=tuple(named.get(job.name, job) for job in view.jobs))
             ranks = [named[job.name] for job in ranks]
@@ -93,6 +95,13 @@ class AntMan(Policy):
         elif not guaranteed.wants_to_run:
             return False
         return took_ns > self.bound * alone_ns > 0
+
+
+def _may_change(jobs: Sequence[JobView], view: View) -> bool:
+    """Whether a job can get another plan or limit: most have one plan, and only a lower priority is limited."""
+    if view.overflow and view.has_priorities:
+        return True
+    return bool([job for job in jobs if len(job.plans) > 1 or job.limit_bytes is not None])
 
 
 def _beside(job: JobView, together: Together, left_bytes: int, overflow: bool) -> JobView:

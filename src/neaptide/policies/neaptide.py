@@ -75,8 +75,7 @@ class Neaptide(Policy):
         actions, here = self._settled(view, ranking)
         here = self._plans(here, ranking, actions)
         actions += caps(here, view.budget_bytes, self.in_flight, view.holds_launched)
-        bound = [job for job in here if job.deadline_ns is not None]
-        others = [job for job in here if job.deadline_ns is None]
+        bound, others = _apart_by_deadline(here) if view.has_deadlines else ([], here)
         danger = Danger.of(bound, others, self.lead, view.now_ns) if bound else NO_DANGER
         actions += [*put_first(bound), *keep_ready(here, view.budget_bytes, view.lanes)]
         actions += [SetGate(job.name, open=True) for job in bound if not job.gate_open or job.gate_until_ns]
@@ -116,8 +115,7 @@ class Neaptide(Policy):
         if not ready:
             return NEVER
         ready, wake_ns = ready if view.away else ranking.ranked(ready), NEVER
-        bound = [job for job in ready if job.deadline_ns is not None]
-        others = [job for job in ready if job.deadline_ns is None]
+        bound, others = _apart_by_deadline(ready) if view.has_deadlines else ([], ready)
         if view.has_priorities:
             competition = Competition(here, view.now_ns)
             others = sorted([job for job in others if competition.may_start(job)], key=due)
@@ -127,12 +125,14 @@ class Neaptide(Policy):
         wake_ns = min([wake_ns, *[serve_ns[job.name] for job in bound if job not in batches]])
 
         free_bytes = view.budget_bytes - sum([job.profile.persistent_bytes for job in here])
-        idle = [job for job in here if job.deadline_ns is not None and job.state is not RUNNING]
-        kept_bytes = sum([job.profile.ephemeral_bytes for job in idle if job not in batches])
+        kept_bytes = 0  # what the next requests need
+        if view.has_deadlines:
+            idle = [job for job in here if job.deadline_ns is not None and job.state is not RUNNING]
+            kept_bytes = sum([job.profile.ephemeral_bytes for job in idle if job not in batches])
         if kept_bytes and any(job.profile.ephemeral_bytes > free_bytes - kept_bytes for job in others):
             kept_bytes = 0  # else that job could never run; a batch may have to wait for it instead
 
-        crowd = sum([job.deadline_ns is None for job in view.jobs]) > 2
+        crowd = len([job for job in view.jobs if job.deadline_ns is None] if view.has_deadlines else view.jobs) > 2
         used: dict[int, float] = {}  # utilisation by the number of running jobs, to which jobs are only added
 
         def pays(job: JobView, beside: Sequence[JobView]) -> bool:
@@ -186,3 +186,8 @@ def _in_step(job: JobView, other: JobView) -> bool:
     """Whether the other job runs the same network and is in its forward pass: both passes would run at once."""
     mine, its = job.profile, other.profile
     return mine.name == its.name and mine.solo_ns == its.solo_ns and other.position_ns < its.forward_ns
+
+
+def _apart_by_deadline(jobs: Sequence[JobView]) -> tuple[list[JobView], list[JobView]]:
+    """The jobs with a deadline, and the others."""
+    return [job for job in jobs if job.deadline_ns is not None], [job for job in jobs if job.deadline_ns is None]

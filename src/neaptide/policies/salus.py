@@ -68,16 +68,20 @@ class Salus(Policy):
         lanes = self._admit(present.made_safe(), view, turns)
         actions = [] if lanes is present and present.numbered else _changes(view, lanes.lane_of())
         actions += lanes.resizing(view.lanes)
-        everyone = [job for jobs in lanes.members.values() for job in jobs] if view.has_priorities else []
-        competition = Competition(everyone, view.now_ns)
+        competition = None
+        if view.has_priorities:
+            competition = Competition([job for jobs in lanes.members.values() for job in jobs], view.now_ns)
         for jobs in lanes.members.values():
             if [job for job in jobs if in_iteration(job)]:
                 continue
             ready = [job for job in jobs if has_work(job) and not job.evicted]
-            if ready := [job for job in ready if competition.may_start(job)]:
+            if competition is not None:
+                ready = [job for job in ready if competition.may_start(job)]
+            if ready:
                 actions.append(Start(min(ready, key=lambda job: self._turn(job, view.now_ns, turns)).name))
-        wakes = [] if competition.wake_ns is None else [WakeAt(competition.wake_ns)]
-        return asked_again([*actions, *wakes], view)
+        if competition is not None and competition.wake_ns is not None:
+            actions.append(WakeAt(competition.wake_ns))
+        return asked_again(actions, view)
 
     # --- admission
 

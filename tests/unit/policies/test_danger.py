@@ -1,6 +1,6 @@
 from typing import Any
 
-from neaptide.core.control.actions import SetGate
+from neaptide.core.control.actions import Action, SetGate
 from neaptide.core.control.job import JobKind, JobState
 from neaptide.core.control.view import JobView
 from neaptide.policies.parts.danger import Danger
@@ -19,6 +19,12 @@ def serving(**facts: Any) -> JobView:
 
 def danger(*bound: JobView, now: int = 0, lead: float = 1.0) -> Danger:
     return Danger.of(bound, [TRAINS], lead, now)
+
+
+def gate(seen: Danger, other: JobView, now_ns: int) -> Action | None:
+    """How the gate of a job is changed, if it is."""
+    changes = seen.gates([other], now_ns)
+    return changes[0] if changes else None
 
 
 def test_without_requests_nobody_is_in_danger() -> None:
@@ -56,17 +62,17 @@ def test_a_request_is_expected_to_take_what_requests_of_its_job_took_lately() ->
 
 def test_a_gate_is_open_until_the_danger_and_closed_in_it() -> None:
     seen = danger(serving(requests=(0,)))
-    assert seen.gate(TRAINS, 0) == SetGate("train", open=True, until_ns=68 * MS)
-    assert seen.gate(TRAINS, 68 * MS) == SetGate("train", open=False)
+    assert gate(seen, TRAINS, 0) == SetGate("train", open=True, until_ns=68 * MS)
+    assert gate(seen, TRAINS, 68 * MS) == SetGate("train", open=False)
     assert seen.wake_ns(0) == 68 * MS
 
 
 def test_a_closed_gate_opens_when_there_is_time_for_a_part_of_a_request() -> None:
     held = job("train", tide(1, longest_ns=2 * MS), gate_open=False)
     seen = danger(serving(requests=(0,)))
-    assert seen.gate(held, 67 * MS) is None
-    assert seen.gate(held, 66 * MS) == SetGate("train", open=True, until_ns=68 * MS)
-    assert danger(serving()).gate(held, 68 * MS) == SetGate("train", open=True)
+    assert gate(seen, held, 67 * MS) is None
+    assert gate(seen, held, 66 * MS) == SetGate("train", open=True, until_ns=68 * MS)
+    assert gate(danger(serving()), held, 68 * MS) == SetGate("train", open=True)
 
 
 def test_a_gate_is_not_set_anew_for_a_little_more_time() -> None:
@@ -74,26 +80,26 @@ def test_a_gate_is_not_set_anew_for_a_little_more_time() -> None:
         return job("train", tide(1, longest_ns=2 * MS), gate_until_ns=until_ns)
 
     seen = danger(serving(requests=(0,)))
-    assert seen.gate(opened(68 * MS - 1000), 0) is None
-    assert seen.gate(opened(60 * MS), 0) == SetGate("train", open=True, until_ns=68 * MS)
-    assert seen.gate(opened(68 * MS + 1000), 0) == SetGate("train", open=True, until_ns=68 * MS)
+    assert gate(seen, opened(68 * MS - 1000), 0) is None
+    assert gate(seen, opened(60 * MS), 0) == SetGate("train", open=True, until_ns=68 * MS)
+    assert gate(seen, opened(68 * MS + 1000), 0) == SetGate("train", open=True, until_ns=68 * MS)
 
 
 def test_other_jobs_leave_the_device_to_a_latency_critical_job_from_the_arrival_of_a_request_on() -> None:
     seen = danger(serving(latency_critical=True, expected=(5 * MS,)), now=5 * MS)
-    assert seen.gate(TRAINS, 5 * MS) == SetGate("train", open=False, holds_light=True)
+    assert gate(seen, TRAINS, 5 * MS) == SetGate("train", open=False, holds_light=True)
 
 
 def test_a_closed_gate_holds_light_ops_while_a_latency_critical_request_is_there_and_no_longer() -> None:
     late, critical = serving(requests=(0,)), serving(latency_critical=True, requests=(68 * MS,))
     held = job("train", tide(1, longest_ns=2 * MS), gate_open=False)
-    assert danger(late, now=68 * MS).gate(held, 68 * MS) is None
-    closed = danger(late, critical, now=68 * MS).gate(held, 68 * MS)
+    assert gate(danger(late, now=68 * MS), held, 68 * MS) is None
+    closed = gate(danger(late, critical, now=68 * MS), held, 68 * MS)
     assert closed == SetGate("train", open=False, holds_light=True)
     held = job("train", tide(1, longest_ns=2 * MS), gate_open=False, gate_holds_light=True)
-    assert danger(late, critical, now=68 * MS).gate(held, 68 * MS) is None
-    assert danger(late, now=68 * MS).gate(held, 68 * MS) == SetGate("train", open=False)
-    assert danger(serving(latency_critical=True)).gate(held, 68 * MS) == SetGate("train", open=True)
+    assert gate(danger(late, critical, now=68 * MS), held, 68 * MS) is None
+    assert gate(danger(late, now=68 * MS), held, 68 * MS) == SetGate("train", open=False)
+    assert gate(danger(serving(latency_critical=True)), held, 68 * MS) == SetGate("train", open=True)
 
 
 def test_nobody_is_held_for_a_request_for_which_the_program_does_not_call_its_model() -> None:
@@ -106,7 +112,7 @@ def test_nobody_is_held_for_a_request_for_which_the_program_does_not_call_its_mo
 def test_nobody_is_held_for_an_iteration_that_stands_still() -> None:
     stuck = serving(state=JobState.RUNNING, serving=(0,), started_ns=0)
     last = 4 * 10 * MS + 500 * MS
-    assert danger(stuck, now=last - 1).gate(TRAINS, last - 1) == SetGate("train", open=False)
+    assert gate(danger(stuck, now=last - 1), TRAINS, last - 1) == SetGate("train", open=False)
     assert danger(stuck, now=last - 1).wake_ns(last - 1) == last
     assert danger(stuck, now=last).at_ns == NEVER
 
@@ -118,7 +124,7 @@ def test_nobody_is_held_for_an_iteration_that_waits_for_memory() -> None:
 def test_a_latency_critical_job_has_a_moment_to_answer_what_the_device_has_done() -> None:
     facts: dict[str, Any] = {"latency_critical": True, "answering": (0,), "since_ns": 20 * MS}
     closed = SetGate("train", open=False, holds_light=True)
-    assert danger(serving(**facts), now=21 * MS).gate(TRAINS, 21 * MS) == closed
+    assert gate(danger(serving(**facts), now=21 * MS), TRAINS, 21 * MS) == closed
     assert danger(serving(**facts), now=21 * MS).wake_ns(21 * MS) == 25 * MS
     assert danger(serving(**facts), now=25 * MS).at_ns == NEVER
     assert danger(serving(answering=(0,), since_ns=20 * MS), now=21 * MS).at_ns == NEVER

@@ -176,6 +176,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return len({job.priority for job in self.jobs}) > 1
 
     @once
+    def has_deadlines(self) -> bool:
+        """Whether a job has a deadline."""
+        return bool([job for job in self.jobs if job.deadline_ns is not None])
+
+    @once
     def has_endless(self) -> bool:
         """Whether a training job did not say how long it is."""
         return bool([job for job in self.jobs if job.iterations_left is None and job.kind is TRAINING])

@@ -45,33 +45,33 @@ class Danger:
         untils_ns = [(_helps_until_ns(job, now_ns), job) for job in bound if not job.stalled]
         helped = [job for until_ns, job in untils_ns if now_ns < until_ns]
         claims = [(job.latency_critical, *claim) for job in helped for claim in _claims(job, now_ns)]
+        if not claims:
+            return NO_DANGER
         at_ns, need_ns = NEVER, 0.0
         for due_ns, needs_ns in sorted([(due_ns, needs_ns) for _, due_ns, needs_ns in claims]):
             need_ns += lead * needs_ns
             at_ns = min(at_ns, due_ns - round(need_ns))
         return cls(
-            at_ns=at_ns if at_ns == NEVER else at_ns - ops_of_others_ns(others),
-            helps_until_ns=min([until_ns for until_ns, _ in untils_ns if now_ns < until_ns], default=NEVER),
-            margin_ns=min([demand_ns(job) for job in helped], default=0) // _HALF_OPEN,
+            at_ns=at_ns - ops_of_others_ns(others),
+            helps_until_ns=min([until_ns for until_ns, _ in untils_ns if now_ns < until_ns]),
+            margin_ns=min([demand_ns(job) for job in helped]) // _HALF_OPEN,
             holds_light=any(critical for critical, _, _ in claims),
         )
 
     def gates(self, others: Sequence[JobView], now_ns: int) -> list[Action]:
         """The changes to the gates of other jobs."""
-        if self.at_ns == NEVER:
-            others = [job for job in others if not job.gate_open or job.gate_until_ns is not None]
-        return [change for job in others if (change := self.gate(job, now_ns)) is not None]
-
-    def gate(self, job: JobView, now_ns: int) -> SetGate | None:
-        """How the gate of another job is to be changed; None: it is as it should be."""
-        if self.at_ns <= now_ns + (0 if job.gate_open else self.margin_ns):
-            if not job.gate_open and job.gate_holds_light is self.holds_light:
-                return None
-            return SetGate(job.name, open=False, holds_light=self.holds_light)
-        until_ns = None if self.at_ns == NEVER else self.at_ns
-        if job.gate_open and _alike(job.gate_until_ns, until_ns, now_ns):
-            return None
-        return SetGate(job.name, open=True, until_ns=until_ns)
+        at_ns, holds_light = self.at_ns, self.holds_light
+        if at_ns == NEVER:
+            shut = [job for job in others if not job.gate_open or job.gate_until_ns is not None]
+            return [SetGate(job.name, open=True) for job in shut]
+        changes: list[Action] = []
+        for job in others:
+            if at_ns <= now_ns + (0 if job.gate_open else self.margin_ns):
+                if job.gate_open or job.gate_holds_light is not holds_light:
+                    changes.append(SetGate(job.name, open=False, holds_light=holds_light))
+            elif not (job.gate_open and _alike(job.gate_until_ns, at_ns, now_ns)):
+                changes.append(SetGate(job.name, open=True, until_ns=at_ns))
+        return changes
 
     def wake_ns(self, now_ns: int) -> int:
         """When to look again."""
@@ -126,8 +126,6 @@ def _is_answering(job: JobView) -> bool:
     return job.latency_critical and bool(job.answering) and job.state is READY
 
 
-def _alike(until_ns: int | None, wanted_ns: int | None, now_ns: int) -> bool:
+def _alike(until_ns: int | None, wanted_ns: int, now_ns: int) -> bool:
     """Whether a gate that is open until one time need not be changed to be open until another."""
-    if until_ns is None or wanted_ns is None:
-        return until_ns is wanted_ns
-    return now_ns < until_ns <= wanted_ns < until_ns + _NOT_WORTH_NS
+    return until_ns is not None and now_ns < until_ns <= wanted_ns < until_ns + _NOT_WORTH_NS
