@@ -148,7 +148,7 @@ def test_a_lower_budget_is_kept_once_memory_has_been_given_back(engine: Engine) 
     changes = [(60 * MS, 10)]  # to the end: on a busy machine it may take long until memory is given back
     facts = engine.run(Scene(tides=tides, budget=16, policy=POLICIES.make("neaptide"), budget_changes=changes))
     facts.check_all_ended()
-    assert budgets_of_the_user(facts) == [10]
+    assert budgets_of_the_user(facts) in ([10], [16, 10])  # 16 where policies were told of a new job's bytes before
     low = [view.held_bytes / LEASE for view in facts.views if view.budget_bytes == 10 * LEASE]
     settled = next(index for index, held in enumerate(low) if held <= 10)
     assert max(low[settled:]) <= 10

@@ -78,7 +78,6 @@ def test_a_job_that_becomes_another_program_leaves_its_slot_and_is_shared_again(
         )
         assert process.stdout.split() == ["2", "2", "done"], process.stderr
         until(lambda: daemon.status().used_bytes == 0, "all memory to be back")
-        until(lambda: {job.state for job in daemon.status().jobs} == {"done"}, "no job to have failed")
         assert daemon.status().high_water_bytes <= 100 * MIB
     finally:
         assert "fault" not in daemon.stop()

@@ -41,14 +41,6 @@ def an_honest_job_runs(world: World) -> None:
     assert member.wait_permit(0, 0.0)
 
 
-def dies(world: World, name: str, caller: ScriptedCaller) -> None:
-    """A job's process is killed."""
-    world.state = ProcessState.GONE
-    world.members.pop(name).leave()
-    world.daemon.lost(caller)
-    world.state = ProcessState.RUNNING
-
-
 # --- a job that rejoins is never ended
 
 
@@ -113,7 +105,8 @@ def test_a_job_that_waits_for_a_larger_budget_goes_on_when_it_was_measured_small
 def test_a_job_that_is_too_large_and_goes_leaves_nothing_behind(world: World) -> None:
     world.member("a")
     caller = world.greet("a", trace(10, 200))
-    dies(world, "a", caller)
+    world.members.pop("a").leave()
+    world.daemon.lost(caller)
     assert world.jobs() == {"a": "failed"}
     world.daemon.heard(ScriptedCaller(), say.SetBudget(300 * MIB))
     an_honest_job_runs(world)
@@ -146,7 +139,8 @@ def test_a_fault_while_a_job_registers_leaves_nothing_behind(
         message = world.hello("a", trace(10, 20)) if resumed else say.Profiled(trace(10, 20))
         with pytest.raises(RuntimeError, match="a fault"):
             world.daemon.heard(caller, message)
-        dies(world, "a", caller)
+        world.members.pop("a").leave()
+        world.daemon.lost(caller)
     assert world.jobs() == {"a": "failed"}
     an_honest_job_runs(world)
 
@@ -176,7 +170,8 @@ def test_profiled_from_a_job_that_has_arrived_replaces_what_is_known_of_it(world
         world.daemon.heard(caller, say.Profiled(trace(10, 20)))
     world.daemon.heard(caller, say.Profiled(trace(30, 40)))
     assert [job.needs_bytes for job in world.daemon.status().jobs] == [70 * MIB]
-    dies(world, "a", caller)
+    world.members.pop("a").leave()
+    world.daemon.lost(caller)
     an_honest_job_runs(world)
 
 
@@ -282,22 +277,17 @@ def test_a_job_whose_goodbye_is_read_after_its_slot_was_left_has_not_failed(worl
     assert world.jobs() == {"a": "done"}
 
 
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize(("gone", "shown"), [("process", "failed"), ("slot", "done")])
-def test_a_job_that_died_has_failed_and_one_that_became_another_program_is_done_whatever_its_connection_does(
-    world: World, gone: str, shown: str, closed: bool
-) -> None:
+@pytest.mark.parametrize("gone", ["process", "slot"])
+def test_a_job_whose_process_or_slot_is_gone_is_removed_though_its_connection_stays(world: World, gone: str) -> None:
     world.join("a", trace(10, 20))
     caller = world.callers["a"]
     if gone == "slot":
         world.members.pop("a").leave()
     else:
         world.state = ProcessState.GONE
-    if closed:
-        world.daemon.lost(caller)
-    world.clock.pass_seconds(2.0)
-    assert world.jobs() == {"a": shown}
-    assert closed or caller.hung_up
+    world.clock.pass_seconds(1.0)
+    assert world.jobs() == {"a": "failed"}
+    assert caller.hung_up
     world.state = ProcessState.RUNNING
     an_honest_job_runs(world)
 

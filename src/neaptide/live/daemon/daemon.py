@@ -137,18 +137,13 @@ class Daemon:
             self._silent(job, 0)
 
     def _silent(self, job: AttachedJob, looks: int) -> None:
-        """A job's connection ended without a word. It failed if its process ends too; a killed one takes a moment.
-
-        A process that lives and has lost its slot has become another program, and the job is done.
-        """
+        """A job's connection ended without a word. It failed if its process ends too; a killed one takes a moment."""
         if self._engine.jobs.get(job.name) is not job:  # it has joined again, or is gone
             return
-        now_ns = self._engine.now_ns
-        if not self._engine.is_alive(job):
+        if not self._engine.is_there(job):
             self._end(job, self._failed(job, "its process ended without a word"))
         elif looks == len(_REAP_SECONDS):
-            left = self._engine.is_there(job)
-            self._end(job, ev.JobLeft(now_ns, job.name) if left else ev.JobEnded(now_ns, job.name))
+            self._end(job, ev.JobLeft(self._engine.now_ns, job.name))
         else:
             self._clock.call_later(_REAP_SECONDS[looks], lambda: self._silent(job, looks + 1))
 
@@ -309,8 +304,8 @@ class Daemon:
 
     def _departed(self, job: AttachedJob) -> None:
         if self._engine.jobs.get(job.name) is job and not self._engine.is_there(job):
+            self._end(job, self._failed(job, "its process ended without a word"))
             job.caller.hang_up()
-            self.lost(job.caller)
 
     def _look_at_moves(self) -> None:
         self._engine.host_moves.look()

@@ -233,11 +233,8 @@ class LiveEngine:
     def is_there(self, job: AttachedJob) -> bool:
         """Whether the job's process lives and has its slot on the board."""
         seen = self.board.progress(job.slot)
-        return self.is_alive(job) and seen.taken and seen.pid == job.hello.pid
-
-    def is_alive(self, job: AttachedJob) -> bool:
-        """Whether the job's process lives, as whatever program."""
-        return self._process_state(job.hello.pid, job.start_time) is not ProcessState.GONE
+        alive = self._process_state(job.hello.pid, job.start_time) is not ProcessState.GONE
+        return alive and seen.taken and seen.pid == job.hello.pid
 
     def is_stopped(self, job: AttachedJob) -> bool:
         """Whether the job's process is stopped, as by SIGSTOP."""
