@@ -151,6 +151,6 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 def wait_until(reached: Callable[[], Any]) -> None:
     end = time.monotonic() + SECONDS
-    while not reached() and time.monotonic() < end:
+    while not reached():
+        assert time.monotonic() < end
         time.sleep(0.005)
-    assert reached()

@@ -53,8 +53,7 @@ End kill_after(
 /// Checks that nothing is lost: after a reap a new process can have the whole device.
 void whole_device_is_free(const std::string& path) {
   auto board = Board::open(path);
-  board->reap();
-  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(reaped(*board));
   CHECK(board->snapshot().slots.empty());
   Member member(board, "heir");
   CHECK(member.try_take(board->capacity_bytes()) == Lease::granted);
@@ -118,8 +117,7 @@ struct InLane : WithMember {
 /// Checks that nothing of a lane is lost: after a reap another process can fill it, and no more.
 void lane_is_free(const std::string& path) {
   auto board = Board::open(path);
-  board->reap();
-  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(reaped(*board));
   Member heir(board, "heir");
   board->set_lane_bytes(0, 5 * kMiB);
   board->set_lane_bytes(1, 5 * kMiB);

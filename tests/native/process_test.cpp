@@ -78,8 +78,7 @@ void be_busy(const std::string& path, Notes& notes, unsigned seed, bool count_ru
 }
 
 void nothing_is_lost(Board& board) {
-  board.reap();
-  CHECK_EQUAL(board.used_bytes(), 0U);
+  CHECK(reaped(board));
   CHECK(board.snapshot().slots.empty());
   Member member(Board::open(board.path()), "heir");
   CHECK(member.try_take(kCapacity) == Lease::granted);
@@ -178,8 +177,7 @@ TEST(a_slot_belongs_to_its_process_whatever_pid_its_words_name) {
   CHECK_EQUAL(board->reap(), 0U);
   CHECK_EQUAL(board->used_bytes(), kMiB);
   child.kill();
-  CHECK_EQUAL(board->reap(), 1U);
-  CHECK_EQUAL(board->used_bytes(), 0U);
+  CHECK(reaped(*board));
 }
 
 TEST(a_slot_is_free_when_its_process_becomes_another_program) {

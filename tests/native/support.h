@@ -69,6 +69,15 @@ inline bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
+/// Whether all memory of processes that have ended comes back. Somebody who reads such a process in /proc keeps its
+/// memory, and with it the lock of its slot, for a moment after its end.
+inline bool reaped(Board& board) {
+  return eventually([&] {
+    board.reap();
+    return board.used_bytes() == 0;
+  });
+}
+
 /// A value in memory shared with children that are forked later.
 template <typename Value>
 class Shared {
