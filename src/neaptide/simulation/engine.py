@@ -59,7 +59,7 @@ class _SimulatedJob:
     admitted: bool = False  # on the device, or coming to it
     over: bool = False
     iterations: int = 0  # that have ended
-    evicted_for: tuple[_SimulatedJob, int] | None = None  # who got its room, and its iterations by then
+    evicted_for: tuple[_SimulatedJob, int] | None = None  # who got its room, and how many iterations that job had done
 
 
 class VirtualEngine:

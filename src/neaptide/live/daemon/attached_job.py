@@ -191,7 +191,7 @@ class AttachedJob:
         self.is_known_as(profile)
 
     def is_known_as(self, profile: Profile) -> None:
-        """Take over what the ledger knows of its iteration now."""
+        """Take over what the ledger knows now of the job's iteration."""
         assert self.job is not None
         self.profile, self.course = profile, Course.of(self.job, profile)
 

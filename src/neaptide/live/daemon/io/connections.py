@@ -186,7 +186,7 @@ class Connections:
         return iter(list(self._callers))
 
     def add(self, caller: SocketCaller) -> None:
-        """Keep a new connection; beyond the most, the oldest one that is no job and no run goes."""
+        """Keep a new connection. If there are too many, close the oldest one that is neither a job's nor a run's."""
         self._callers[caller] = None
         if len(self._callers) > MOST_CONNECTIONS:
             others = [each for each in self._callers if each.job is None and not each.uses and each is not caller]
