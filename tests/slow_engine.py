@@ -11,7 +11,7 @@ from math import inf
 
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
-from neaptide.simulation.contention import Contention, Demand, rates
+from neaptide.simulation.contention import Contention, OpDemand, rates
 
 _ONE = 1 << 22
 
@@ -21,7 +21,7 @@ class _Run:
     trace: Trace
     left: int
     persistent: int
-    demands: list[Demand]
+    demands: list[OpDemand]
     work: list[int]
     host: list[int]
     need: list[int]
@@ -90,7 +90,7 @@ def _prepare(trace: Trace, iterations: int, device: DeviceSpec) -> _Run:
         compute = float(trace.ops.flops[op]) / device.matrix_flops / seconds if seconds else 0.0
         bandwidth = float(trace.ops.moved_bytes[op]) / device.bandwidth / seconds if seconds else 0.0
         alone = 1e-9 * max(work[op], 1)
-        demands.append(Demand(min(compute, 1.0), min(bandwidth, 1.0), float(trace.ops.fill[op]), seconds=alone))
+        demands.append(OpDemand(min(compute, 1.0), min(bandwidth, 1.0), float(trace.ops.fill[op]), seconds=alone))
     tensors = list(
         zip(trace.tensors.bytes.tolist(), trace.tensors.born.tolist(), trace.tensors.died.tolist(), strict=True)
     )

@@ -14,7 +14,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,9 @@ from typing import Any
 RULES = Path(__file__).parent / "core" / "rules"
 # Declares structures that cross into Python.
 LAYOUT = Path(__file__).parent / "devices" / "native" / "layout.h"
+
+
+Signature = tuple[type | None, tuple[type, ...]]  # of a function in C: its result and its arguments
 
 
 class BuildError(ValueError):
@@ -136,6 +139,15 @@ class NativeLibrary(NativeSources):
             if not target.exists():  # else another process has built it meanwhile
                 self._compile(command, target)
         return target
+
+    def load(self, signatures: Mapping[str, Signature]) -> ctypes.CDLL:
+        """The library, with these functions; it is built first if need be. In C their names begin with `neaptide_`."""
+        library = ctypes.CDLL(str(self.built()))
+        for name, (result, arguments) in signatures.items():
+            function = getattr(library, f"neaptide_{name}")
+            function.restype = result
+            function.argtypes = arguments
+        return library
 
     def _compile(self, command: list[str], target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:

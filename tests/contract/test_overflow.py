@@ -31,7 +31,7 @@ def test_a_job_that_does_not_fit_beside_the_guaranteed_one_runs_on_with_its_over
 
 
 @OVERFLOW
-def test_it_holds_no_more_than_its_limit_and_its_whole_peak_again_when_there_is_room(engine: Engine) -> None:
+def test_a_limited_job_holds_no_more_than_its_limit_and_its_whole_peak_again_when_there_is_room(engine: Engine) -> None:
     facts = engine.run(Scene(tides=[GUARANTEED, OTHER], budget=10, policy=AntMan()))
     lifted_ns = facts.decided(SetLimit)[-1].at_ns
     assert max(held for at_ns, held in facts.held["a"] if at_ns < lifted_ns) == 4

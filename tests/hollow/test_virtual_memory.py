@@ -66,7 +66,7 @@ def test_data_stays_when_memory_is_mapped_elsewhere(process: MakeRemote) -> None
     assert remote("read(mapped(handle, 2 * MiB), 4) == b'tide'")
 
 
-def test_misuse_is_refused(process: MakeRemote) -> None:
+def test_a_wrong_use_of_virtual_memory_is_refused(process: MakeRemote) -> None:
     remote = process()
     remote("address = reserve(8 * MiB)")
     remote("handle = create(4 * MiB)")

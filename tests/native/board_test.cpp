@@ -221,7 +221,7 @@ TEST(controls_reach_their_process) {
   CHECK(member.in_deadline_class() && member.share() == 0.25);
   board->set_request(slot, Request::evict);
   CHECK(member.request() == Request::evict);
-  member.clear_request();
+  CHECK(member.finish_request(Request::evict));
   CHECK(member.request() == Request::none);
   CHECK_THROWS(BoardError, "no process in slot 63", board->set_permit(63, 1));
   CHECK_THROWS(BoardError, "no process in slot", board->set_permit(kNoSlot, 1));

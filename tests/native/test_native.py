@@ -41,7 +41,7 @@ def programs() -> Path:
 
 
 @pytest.mark.parametrize(("program", "name"), all_tests())
-def test_native(programs: Path, tmp_path: Path, program: str, name: str) -> None:
+def test_a_native_case_passes(programs: Path, tmp_path: Path, program: str, name: str) -> None:
     run = subprocess.run(
         [programs / program, name], capture_output=True, text=True, timeout=SECONDS, env={"TMPDIR": str(tmp_path)}
     )

@@ -11,7 +11,7 @@ from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Kind, Phase
 from neaptide.planning.executor.compile.compiler import compile_plan
 from neaptide.planning.executor.compile.program import Verb
-from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
+from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, TensorView
 from neaptide.planning.executor.run.codecs import DECODE, ENCODE
 from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.host_pool import HostPool
@@ -93,7 +93,7 @@ def test_codes_restore_tensors_of_any_length_and_type(count: int, dtype: torch.d
 
 
 # Op 0 makes tensor 1 from the parameter, op 1 tensor 2 from it, op 2 the loss; then comes the backward pass.
-SIZE = View(torch.float32, torch.Size((256,)), (1,), 0)
+SIZE = TensorView(torch.float32, torch.Size((256,)), (1,), 0)
 SOFT = torch.device("soft")
 
 

@@ -161,7 +161,7 @@ def test_swaps_share_one_pinned_piece() -> None:
     assert 0 < pool.most_taken_bytes <= pool.pinned_bytes
 
 
-def test_the_budget_is_kept() -> None:
+def test_a_fitted_model_keeps_the_budget() -> None:
     work = build("gpt2", batch=8, scale="tiny", device="soft")
     with neaptide.fit(work.model, "1GiB", planner="liveness") as run:
         for _ in range(PROFILED + 1):

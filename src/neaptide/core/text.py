@@ -16,7 +16,7 @@ def printable(text: str) -> str:
 
 
 def complain(text: str) -> None:
-    """Print one line to stderr, if that is possible: a job must not fail because nobody can be told."""
+    """Print one line to stderr, if that is possible: a job must not fail because its stderr takes nothing."""
     print_to_stderr(f"neaptide: {printable(text)}")
 
 

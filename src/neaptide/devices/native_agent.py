@@ -82,7 +82,7 @@ class NativeAgent:
         return peak_bytes + int(self._native.outside_bytes()), allocated_bytes
 
     def expect(self, lease_levels: Sequence[int]) -> None:
-        self._native.foresee(list(lease_levels), max(len(lease_levels), 1))
+        self._native.expect(list(lease_levels), max(len(lease_levels), 1))
 
     def run_without_daemon(self) -> None:
         self._native.lift_controls(self.slot, bool(self._native.evicted()))

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from neaptide.capture.timing.device_times import Aside
-from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.record import Record
 from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_moved
@@ -53,7 +53,7 @@ class _Held:
 
     __slots__ = ("record", "view")
 
-    def __init__(self, record: Record, view: View) -> None:
+    def __init__(self, record: Record, view: TensorView) -> None:
         self.record, self.view = record, view
 
 
@@ -96,7 +96,7 @@ class Relieved:
             self._records[address] = record
             self._held[address] = ref(record)
         self._relieve()
-        return _Held(record, View.of(tensor))
+        return _Held(record, TensorView.of(tensor))
 
     def _relieve(self) -> None:
         for address, found in list(self._held.items()):

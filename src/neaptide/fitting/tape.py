@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.session import Captured
 from neaptide.fitting.relief import Relief
-from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, View
+from neaptide.planning.executor.compile.recording import Call, Recording, Reference, Save, TensorView
 from neaptide.planning.executor.run.record import Record
 from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_moved
 
@@ -21,7 +21,7 @@ from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_
 @dataclass(slots=True)
 class _Saved:
     storage: int  # the log's number; -1 if it is not on the device
-    view: View
+    view: TensorView
     moment: int
     uses: list[int] = field(default_factory=list)
     gone: int | None = None
@@ -54,7 +54,7 @@ class _Ticket:
 class Tape(Recorder):
     """Call `begin` before each iteration."""
 
-    def __init__(self, relief: Relief, device: torch.device, launched: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, relief: Relief, device: torch.device, launched: Callable[[], int]) -> None:
         super().__init__(device, launched)
         self._relief = relief
         self._records: dict[int, ref[Record]] = {}  # of storages that autograd saved, by the log's numbers
@@ -94,8 +94,8 @@ class Tape(Recorder):
     def _reference(self, tensor: Tensor) -> Reference:
         plain = tensor.layout == torch.strided and not tensor.is_conj() and not tensor.is_neg()
         number = self._storage(tensor) if plain else None
-        empty = View(tensor.dtype, tensor.shape, (), 0)
-        return Reference(-1 if number is None else number, View.of(tensor) if plain else empty, tensor.device)
+        empty = TensorView(tensor.dtype, tensor.shape, (), 0)
+        return Reference(-1 if number is None else number, TensorView.of(tensor) if plain else empty, tensor.device)
 
     def _results(self, out: Any) -> Iterable[Reference | None]:
         if isinstance(out, (list, tuple)):
@@ -128,7 +128,7 @@ class Tape(Recorder):
             return saved
         iteration = self._iterations[-1]
         position = len(iteration.saves)
-        iteration.saves.append(_Saved(-1 if number is None else number, View.of(tensor), self._moment(iteration)))
+        iteration.saves.append(_Saved(-1 if number is None else number, TensorView.of(tensor), self._moment(iteration)))
         if number is None or not may_be_moved(tensor, self._device_type):
             return _Ticket(iteration, position, saved)
         return _Ticket(iteration, position, self._record(number, saved, iteration))

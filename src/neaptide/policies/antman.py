@@ -122,7 +122,7 @@ def _changed(job: JobView, plan: int, limit_bytes: int | None = None) -> JobView
 
 
 def _changes(job: JobView, to: JobView) -> list[Action]:
-    """What makes a job as it is to be. The plan first: under the old limit it fits in any case."""
+    """The actions that give a job its plan and its limit. The plan comes first: it always fits under the old limit."""
     changes: list[Action] = [] if job.plan == to.plan else [SetPlan(job.name, to.plan)]
     return changes if job.limit_bytes == to.limit_bytes else [*changes, SetLimit(job.name, to.limit_bytes)]
 

@@ -150,7 +150,7 @@ class Salus(Policy):
         """The lanes with the job in the place of jobs between iterations, last in the order first.
 
         None unless the job comes before all others. One whose turn it is displaces no job that has come this moment:
-        outside, it would be that one's turn, and the two would change places for ever.
+        that job would then have the turn, and the two would change places for ever.
         """
         if any(other <= entry for other, _ in others):  # equals would displace each other for ever
             return None

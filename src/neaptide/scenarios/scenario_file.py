@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from neaptide.core.device import DeviceSpec, parse_device
-from neaptide.core.units import format_bytes, parse_bytes, parse_seconds
+from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.scenarios.sources import device_of
-from neaptide.scenarios.tables import BudgetChangeTable, JobTable, ScenarioTable, Time
-from neaptide.scenarios.toml import Place, convert
+from neaptide.scenarios.tables import BudgetChangeTable, JobTable, ScenarioTable
+from neaptide.scenarios.toml import Place, Time, convert, parse, seconds_of
 from neaptide.simulation.workloads import parse_jobs
 
 
@@ -54,11 +53,7 @@ def load_scenario(path: Path) -> Scenario:
 def parse_scenario(text: str, path: Path) -> Scenario:
     """Read a scenario's text; files that it names are relative to the folder of `path`."""
     place = Place(path.name, text)
-    try:
-        tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"{path.name}: not TOML: {error}") from None
-    given = convert(tree, ScenarioTable, place)
+    given = convert(parse(place), ScenarioTable, place)
     with place.blamed("device"):
         device = _device(given.device, path.parent)
     with place.blamed("budget"):
@@ -156,7 +151,4 @@ def _percent(text: str) -> float:
 
 def ns_of(given: Time) -> int:
     """Nanoseconds from a duration such as 50ms, or from seconds."""
-    seconds = parse_seconds(given) if isinstance(given, str) else float(given)
-    if not 0 <= seconds < 2**33:
-        raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")
-    return round(seconds * 1e9)
+    return round(seconds_of(given) * 1e9)

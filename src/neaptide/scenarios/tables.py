@@ -9,9 +9,9 @@ import msgspec
 
 from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.scenarios.sources import DEFAULT_DEVICE
+from neaptide.scenarios.toml import Time
 
 DEFAULT_POLICIES = ("temporal", "neaptide")
-Time = str | int | float  # such as "50ms", or a number of seconds
 Arrivals = Literal["fixed", "poisson"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import msgspec
 
 from neaptide.core.text import printable
+from neaptide.core.units import parse_seconds
 
 Given = TypeVar("Given", bound=msgspec.Struct)
+Time = str | int | float  # such as "50ms", or a number of seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,22 @@ class Place:
             if any(re.match(rf"\s*(\[\s*)?{re.escape(key)}\s*[=.\]]", line) for key in keys):
                 return number
         return start or None
+
+
+def parse(place: Place) -> dict[str, Any]:
+    """The tables of a file's text; ValueError if it is not TOML."""
+    try:
+        return tomllib.loads(place.text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{place.file}: not TOML: {error}") from None
+
+
+def seconds_of(given: Time) -> float:
+    """Seconds from a duration such as 50ms, or from a number of seconds."""
+    seconds = parse_seconds(given) if isinstance(given, str) else float(given)
+    if not 0 <= seconds < 2**33:
+        raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")
+    return seconds
 
 
 def convert(tree: dict[str, Any], kind: type[Given], place: Place) -> Given:

@@ -21,7 +21,7 @@ from neaptide.core.traces.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class OpDemand:
     """The shares of the device that an op uses when it is alone, 0..1, and how long it then runs."""
 
     compute: float = 0.0
@@ -69,7 +69,7 @@ def demands_of(trace: Trace, device: DeviceSpec) -> tuple[Floats, Floats, Floats
     return compute, bandwidth, np.ascontiguousarray(ops.fill)
 
 
-def rates(demands: Sequence[Demand], contention: Contention) -> list[float]:
+def rates(demands: Sequence[OpDemand], contention: Contention) -> list[float]:
     """The rate of each of the ops that run at once."""
     if len(demands) == 1:
         return [1.0]

@@ -41,8 +41,8 @@ _CLOSED = -1  # a gate that is not open until any time
 
 
 @dataclass(slots=True, eq=False)
-class _Course:
-    """How far a job has come."""
+class _SimulatedJob:
+    """A submitted job, and how far it has come."""
 
     job: Job
     number: int
@@ -59,7 +59,7 @@ class _Course:
     admitted: bool = False  # on the device, or coming to it
     over: bool = False
     iterations: int = 0  # that have ended
-    evicted_for: tuple[_Course, int] | None = None  # who got its room, and its iterations by then
+    evicted_for: tuple[_SimulatedJob, int] | None = None  # who got its room, and how many iterations that job had done
 
 
 class VirtualEngine:
@@ -76,7 +76,7 @@ class VirtualEngine:
         budget_changes: Sequence[tuple[int, int]] = (),
         until_ns: int | None = None,
     ) -> None:
-        self._library = library.load(library.built())
+        self._library = library.load()
         self._until_ns = NEVER if until_ns is None else until_ns
         self._budgets = [budget_bytes, *(budget for _, budget in sorted(budget_changes, key=lambda change: change[0]))]
         setting = library.structure_of("setting")(
@@ -91,8 +91,8 @@ class VirtualEngine:
         self._event: Any = library.structure_of("event")()
         self._event_address = ctypes.addressof(self._event)
         self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; native plans point into them
-        self._courses: dict[str, _Course] = {}
-        self._by_number: list[_Course] = []
+        self._jobs: dict[str, _SimulatedJob] = {}
+        self._by_number: list[_SimulatedJob] = []
         self._agenda = Agenda()
         for at_ns, budget in budget_changes:
             self._agenda.expect(ev.BudgetChanged(at_ns, budget))
@@ -101,10 +101,10 @@ class VirtualEngine:
             self._agenda.expect(ev.JobArrived(arrives_ns, job.name))
             for at_ns in requests_ns:
                 self._agenda.expect(ev.RequestArrived(at_ns, job.name))
-        self._present: list[_Course] = []  # jobs that have arrived and have not ended
-        self._evicted: list[_Course] = []  # to be brought back, in order
-        self._ending: _Course | None = None
-        self._unfinished = sum(course.ends for course in self._by_number)
+        self._present: list[_SimulatedJob] = []  # jobs that have arrived and have not ended
+        self._evicted: list[_SimulatedJob] = []  # to be brought back, in order
+        self._ending: _SimulatedJob | None = None
+        self._unfinished = sum(simulated.ends for simulated in self._by_number)
         self._waits_for_all = self._unfinished > 0
         self._now_ns = 0
         self._positions = np.zeros(len(self._by_number), dtype=np.int64)
@@ -120,9 +120,11 @@ class VirtualEngine:
             plan = self._columns[id(trace)].native()
             self._library.neaptide_add_plan(self._handle, number, ctypes.byref(plan))
         plans = tuple(self._columns[id(trace)] for trace in traces)
-        course = _Course(job, number, plans, job.iterations is not None or requests > 0, job.iterations, requests)
-        self._courses[job.name] = course
-        self._by_number.append(course)
+        simulated = _SimulatedJob(
+            job, number, plans, job.iterations is not None or requests > 0, job.iterations, requests
+        )
+        self._jobs[job.name] = simulated
+        self._by_number.append(simulated)
 
     # --- core.control.engine.Engine
 
@@ -140,7 +142,7 @@ class VirtualEngine:
         if self._waits_for_all and self._unfinished == 0:
             return None
         self._bring_back()
-        self._agenda.drop_requests(lambda job: self._courses[job].over)
+        self._agenda.drop_requests(lambda job: self._jobs[job].over)
         limit = min(self._agenda.next_ns, self._until_ns)
         self._library.neaptide_advance(self._handle, limit, self._event_address)
         while self._event.kind == EventKind.STUCK:
@@ -162,22 +164,22 @@ class VirtualEngine:
         if isinstance(action, act.SizeLane):
             self._library.neaptide_size_lane(self._handle, action.lane, action.bytes)
             return
-        course = self._courses[action.job]  # type: ignore[attr-defined]
-        if course.over or course is self._ending:  # it has done its work and is about to end
+        simulated = self._jobs[action.job]  # type: ignore[attr-defined]
+        if simulated.over or simulated is self._ending:  # it has done its work and is about to end
             return
-        number, native, handle = course.number, self._library, self._handle
+        number, native, handle = simulated.number, self._library, self._handle
         match action:
             case act.Admit():
-                course.admitted = True
-                self._set_lane(course, action.lane)
+                simulated.admitted = True
+                self._set_lane(simulated, action.lane)
                 native.neaptide_admit(handle, number, NEVER if action.ceiling_bytes is None else action.ceiling_bytes)
             case act.Start():
-                self._start(course)
+                self._start(simulated)
             case act.SetPlan():
-                course.plan = action.plan
+                simulated.plan = action.plan
                 native.neaptide_set_plan(handle, number, action.plan)
             case act.SetLimit():
-                course.limit_bytes = action.bytes
+                simulated.limit_bytes = action.bytes
                 native.neaptide_set_limit(handle, number, NEVER if action.bytes is None else action.bytes)
             case act.SetGate():
                 until_ns = NEVER if action.until_ns is None else action.until_ns
@@ -187,21 +189,21 @@ class VirtualEngine:
             case act.SetShare():
                 native.neaptide_set_share(handle, number, 1.0 if action.share is None else action.share)
             case act.CapInFlight():
-                course.cap = action.kernels
-                self._set_cap(course)
+                simulated.cap = action.kernels
+                self._set_cap(simulated)
             case act.Suspend():
-                course.admitted = False
+                simulated.admitted = False
                 native.neaptide_suspend(handle, number)
             case act.Resume():
-                course.admitted = True
+                simulated.admitted = True
                 native.neaptide_resume(handle, number)
             case act.MoveLane():
-                self._set_lane(course, action.lane)
+                self._set_lane(simulated, action.lane)
 
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
         self._library.neaptide_observe(self._handle, self._positions_address, self._held_address)
         positions, held = self._positions.tolist(), self._held.tolist()
-        numbers = {job: self._courses[job].number for job in jobs}
+        numbers = {job: self._jobs[job].number for job in jobs}
         return {job: Observation(positions[number], held[number]) for job, number in numbers.items()}
 
     # --- what happens
@@ -212,42 +214,42 @@ class VirtualEngine:
             self._budgets.pop(0)
             self._library.neaptide_set_budget(self._handle, event.budget_bytes, max(self._budgets))
         elif isinstance(event, ev.RequestArrived):
-            course = self._courses[event.job]
-            course.requests_to_come -= event.count
-            course.waiting += event.count
+            simulated = self._jobs[event.job]
+            simulated.requests_to_come -= event.count
+            simulated.waiting += event.count
         elif isinstance(event, ev.JobArrived):
-            self._present.append(self._courses[event.job])
+            self._present.append(self._jobs[event.job])
             self._set_caps()
         return event
 
     def _set_caps(self) -> None:
-        for course in self._present:
-            self._set_cap(course)
+        for simulated in self._present:
+            self._set_cap(simulated)
 
-    def _set_cap(self, course: _Course) -> None:
-        cap = in_flight_cap(course.cap, len(self._present))
-        self._library.neaptide_cap(self._handle, course.number, _UNBOUNDED if cap is None else cap)
+    def _set_cap(self, simulated: _SimulatedJob) -> None:
+        cap = in_flight_cap(simulated.cap, len(self._present))
+        self._library.neaptide_cap(self._handle, simulated.number, _UNBOUNDED if cap is None else cap)
 
-    def _set_lane(self, course: _Course, lane: int | None) -> None:
-        if lane is not None or course.lane is not None:  # the native engine need not know that there are none
-            course.lane = lane
-            self._library.neaptide_set_lane(self._handle, course.number, _NO_LANE if lane is None else lane)
+    def _set_lane(self, simulated: _SimulatedJob, lane: int | None) -> None:
+        if lane is not None or simulated.lane is not None:  # the native engine need not know that there are none
+            simulated.lane = lane
+            self._library.neaptide_set_lane(self._handle, simulated.number, _NO_LANE if lane is None else lane)
 
-    def _start(self, course: _Course) -> None:
-        if course.job.kind is JobKind.INFERENCE:
-            trace = (course.job.trace, *course.job.alternatives)[course.plan]
-            course.serving = requests_served(course.waiting, trace.batch)
-            course.waiting -= course.serving
-        self._library.neaptide_start(self._handle, course.number)
+    def _start(self, simulated: _SimulatedJob) -> None:
+        if simulated.job.kind is JobKind.INFERENCE:
+            trace = (simulated.job.trace, *simulated.job.alternatives)[simulated.plan]
+            simulated.serving = requests_served(simulated.waiting, trace.batch)
+            simulated.waiting -= simulated.serving
+        self._library.neaptide_start(self._handle, simulated.number)
 
     def _told(self, native: Any) -> ev.Event:
-        course = self._by_number[native.job]
-        at_ns, name = native.at_ns, course.job.name
+        simulated = self._by_number[native.job]
+        at_ns, name = native.at_ns, simulated.job.name
         match native.kind:
             case EventKind.PHASE_ENDED:
                 return ev.PhaseEnded(at_ns, name, Phase.FORWARD)
             case EventKind.ITERATION_ENDED:
-                return self._iteration_ended(course, at_ns, native.value)
+                return self._iteration_ended(simulated, at_ns, native.value)
             case EventKind.STALLED:
                 return ev.JobStalled(at_ns, name)
             case EventKind.EVICTED:
@@ -257,32 +259,32 @@ class VirtualEngine:
             case EventKind.RESUMED:
                 return ev.JobResumed(at_ns, name)
         assert native.kind == EventKind.FAILED
-        self._leave(course)
+        self._leave(simulated)
         needed, limit = format_bytes(native.value), format_bytes(native.limit)
         return ev.JobFailed(at_ns, name, f"out of memory: it needs {needed} and may hold {limit}")
 
-    def _iteration_ended(self, course: _Course, at_ns: int, took_ns: int) -> ev.Event:
-        course.iterations += 1
-        served, course.serving = course.serving, 0
-        if course.left is not None:
-            course.left -= 1
-        all_served = bool(served) and not course.waiting and course.requests_to_come == 0
-        if course.left == 0 or all_served:
-            self._ending = course
-        return ev.IterationEnded(at_ns, course.job.name, took_ns)
+    def _iteration_ended(self, simulated: _SimulatedJob, at_ns: int, took_ns: int) -> ev.Event:
+        simulated.iterations += 1
+        served, simulated.serving = simulated.serving, 0
+        if simulated.left is not None:
+            simulated.left -= 1
+        all_served = bool(served) and not simulated.waiting and simulated.requests_to_come == 0
+        if simulated.left == 0 or all_served:
+            self._ending = simulated
+        return ev.IterationEnded(at_ns, simulated.job.name, took_ns)
 
-    def _leave(self, course: _Course) -> None:
-        course.over, course.admitted = True, False
-        self._unfinished -= course.ends
-        self._present.remove(course)
-        self._evicted = [each for each in self._evicted if each is not course]
+    def _leave(self, simulated: _SimulatedJob) -> None:
+        simulated.over, simulated.admitted = True, False
+        self._unfinished -= simulated.ends
+        self._present.remove(simulated)
+        self._evicted = [each for each in self._evicted if each is not simulated]
         self._set_caps()
 
-    def _end(self, course: _Course) -> ev.Event:
+    def _end(self, simulated: _SimulatedJob) -> ev.Event:
         self._ending = None
-        self._leave(course)
-        self._library.neaptide_end(self._handle, course.number)
-        return ev.JobEnded(self._now_ns, course.job.name)
+        self._leave(simulated)
+        self._library.neaptide_end(self._handle, simulated.number)
+        return ev.JobEnded(self._now_ns, simulated.job.name)
 
     # --- evictions
 
@@ -294,50 +296,53 @@ class VirtualEngine:
             return
         victim = choose_victim(holders, beneficiary.job)
         if victim is None:
-            self._library.neaptide_give_up(self._handle, self._courses[beneficiary.job].number)
+            self._library.neaptide_give_up(self._handle, self._jobs[beneficiary.job].number)
             return
-        course, served = self._courses[victim.job], self._courses[beneficiary.job]
-        course.admitted, course.evicted_for = False, (served, served.iterations)
-        self._evicted.append(course)
-        self._library.neaptide_evict(self._handle, course.number)
+        simulated, served = self._jobs[victim.job], self._jobs[beneficiary.job]
+        simulated.admitted, simulated.evicted_for = False, (served, served.iterations)
+        self._evicted.append(simulated)
+        self._library.neaptide_evict(self._handle, simulated.number)
 
     def _holders(self) -> list[Holder]:
         size = len(self._by_number)
         age, flags = np.empty(size, dtype=np.int64), np.empty((3, size), dtype=np.uint8)
         self._library.neaptide_holders(self._handle, age.ctypes.data, *(flag.ctypes.data for flag in flags))
-        seen = self.observe(course.job.name for course in self._present)
+        seen = self.observe(simulated.job.name for simulated in self._present)
         return [
             Holder(
-                job=course.job.name,
-                held_bytes=seen[course.job.name].held_bytes,
-                age=None if age[course.number] < 0 else int(age[course.number]),
-                waits=bool(flags[1, course.number]),
-                held_by_gate=bool(flags[2, course.number]),
-                can_move=bool(flags[0, course.number]),
+                job=simulated.job.name,
+                held_bytes=seen[simulated.job.name].held_bytes,
+                age=None if age[simulated.number] < 0 else int(age[simulated.number]),
+                waits=bool(flags[1, simulated.number]),
+                held_by_gate=bool(flags[2, simulated.number]),
+                can_move=bool(flags[0, simulated.number]),
             )
-            for course in self._present
+            for simulated in self._present
         ]
 
     def _bring_back(self) -> None:
         while self._evicted:
-            evicted = [Evicted(course.job.name, _demand(course), self._may_return(course)) for course in self._evicted]
-            admitted = [_demand(course) for course in self._present if course.admitted]
+            evicted = [
+                Evicted(simulated.job.name, _demand(simulated), self._may_return(simulated))
+                for simulated in self._evicted
+            ]
+            admitted = [_demand(simulated) for simulated in self._present if simulated.admitted]
             chosen = choose_return(evicted, admitted, self._budgets[0])
             if chosen is None:
                 return
-            course = self._courses[chosen.job]
-            course.admitted = True
-            self._evicted.remove(course)
-            self._library.neaptide_resume(self._handle, course.number)
+            simulated = self._jobs[chosen.job]
+            simulated.admitted = True
+            self._evicted.remove(simulated)
+            self._library.neaptide_resume(self._handle, simulated.number)
 
-    def _may_return(self, course: _Course) -> bool:
+    def _may_return(self, simulated: _SimulatedJob) -> bool:
         """Whether the iteration for which the job was evicted has ended, or ends whichever job returns.
 
         The simulator knows needs exactly, so an iteration that goes on also ends, unless lanes keep memory from it.
         """
-        if course.lane is None or course.evicted_for is None:
+        if simulated.lane is None or simulated.evicted_for is None:
             return True
-        beneficiary, ended = course.evicted_for
+        beneficiary, ended = simulated.evicted_for
         return beneficiary.over or beneficiary.iterations > ended
 
     # --- afterwards
@@ -356,7 +361,7 @@ class VirtualEngine:
 
     def memory(self) -> Mapping[str, MemorySeries]:
         """The bytes that each job held over time."""
-        return {name: self._series(course.number) for name, course in self._courses.items()}
+        return {name: self._series(simulated.number) for name, simulated in self._jobs.items()}
 
     def total(self) -> MemorySeries:
         """The bytes that all jobs held together over time."""
@@ -375,9 +380,9 @@ class VirtualEngine:
             self._handle = None
 
 
-def _demand(course: _Course) -> Together:
-    plan = course.plans[course.plan]
-    most = _UNBOUNDED if course.limit_bytes is None else max(course.limit_bytes - plan.persistent_bytes, 0)
+def _demand(simulated: _SimulatedJob) -> Together:
+    plan = simulated.plans[simulated.plan]
+    most = _UNBOUNDED if simulated.limit_bytes is None else max(simulated.limit_bytes - plan.persistent_bytes, 0)
     return Together(plan.persistent_bytes, min(plan.ephemeral_bytes, most))
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import LAYOUT, RULES, NativeLibrary, structure
+from neaptide.native_library import LAYOUT, RULES, NativeLibrary, Signature, structure
 
 NATIVE = NativeLibrary(
     name="simulation",
@@ -17,11 +17,6 @@ NATIVE = NativeLibrary(
     headers=(LAYOUT,),
     flags=("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-Wall"),
 )
-
-
-def built() -> Path:
-    """The shared library; compiles it first when these sources were not compiled yet."""
-    return NATIVE.built()
 
 
 class EventKind(IntEnum):
@@ -40,7 +35,7 @@ class EventKind(IntEnum):
 
 _HANDLE, _INT, _LONG, _POINTER = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
 _TEXT = ctypes.c_char_p
-_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
+_SIGNATURES: dict[str, Signature] = {
     "layout": (_TEXT, (_TEXT,)),
     "create": (_HANDLE, (_POINTER, _POINTER)),
     "destroy": (None, (_HANDLE,)),
@@ -75,17 +70,12 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
 
 
 @cache
-def load(path: Path) -> ctypes.CDLL:
-    """The functions of native/api.cpp."""
-    library = ctypes.CDLL(str(path))
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, f"neaptide_{name}")
-        function.restype = result
-        function.argtypes = arguments
-    return library
+def load() -> ctypes.CDLL:
+    """The functions of native/api.cpp; builds the library first when it was not built yet."""
+    return NATIVE.load(_SIGNATURES)
 
 
 @cache
 def structure_of(name: str) -> type[ctypes.Structure]:
     """`plan`, `event`, `setting` or `contention`, as the headers in native/ declare them."""
-    return structure(name, load(built()).neaptide_layout(name.encode()))
+    return structure(name, load().neaptide_layout(name.encode()))

@@ -268,7 +268,7 @@ INCONSISTENT: dict[str, tuple[Callable[[], Trace], str]] = {
 
 
 @pytest.mark.parametrize("what", INCONSISTENT)
-def test_check_refuses(what: str) -> None:
+def test_check_refuses_an_inconsistent_trace(what: str) -> None:
     build, message = INCONSISTENT[what]
     with pytest.raises(ValueError, match=message) as caught:
         build().check()

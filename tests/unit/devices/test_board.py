@@ -89,7 +89,7 @@ def test_the_memory_of_a_dead_process_is_given_back(board: Board) -> None:
     assert board.snapshot().used_bytes == 0
 
 
-def test_errors_are_one_clear_line(board: Board, tmp_path: Path) -> None:
+def test_an_error_of_the_board_is_one_clear_line(board: Board, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="no process in slot 7"):
         board.set_permit(7, 1)
     with pytest.raises(BoardError, match="there is no slot 64"):

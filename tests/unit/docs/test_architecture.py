@@ -1,17 +1,10 @@
-"""docs/architecture.md is the map: the files that it names exist."""
+"""docs/architecture.md is the map: it has every room."""
 
-import re
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[3]
 PACKAGE = REPOSITORY / "src" / "neaptide"
 MAP = REPOSITORY / "docs" / "architecture.md"
-
-
-def test_the_map_names_files_that_exist() -> None:
-    named = set(re.findall(r"`((?:core|capture|planning|policies|simulation|devices|live)/[\w/.]*)`", MAP.read_text()))
-    assert len(named) > 20
-    assert [path for path in sorted(named) if not (PACKAGE / path).exists()] == []
 
 
 def test_the_map_names_every_room() -> None:

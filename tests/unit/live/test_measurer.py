@@ -13,7 +13,7 @@ from neaptide.core.traces.profile import Profile
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import decode, encode
 from neaptide.devices.interface import KernelRecord, MemoryFigures
-from neaptide.live.job.kernel_trace import LoggedIteration, Where, trace_of
+from neaptide.live.job.kernel_trace import JobOrigin, LoggedIteration, trace_of
 from neaptide.live.job.measurer import KernelMeasurer, Measured
 
 MS = 1_000_000
@@ -192,7 +192,7 @@ def test_an_iteration_without_kernels_is_no_measurement() -> None:
 
 def test_a_level_below_the_bytes_at_rest_counts_as_at_rest() -> None:
     kernels = [KernelRecord("mm", 1, i, i, i + 1, level, level, 0, 0, 1) for i, level in enumerate((40, 200, 90, 300))]
-    trace, _ = trace_of([LoggedIteration(kernels, 2, 100)], Where("job", "soft", 1, serving=False))
+    trace, _ = trace_of([LoggedIteration(kernels, 2, 100)], JobOrigin("job", "soft", 1, serving=False))
     trace.check()
     assert trace.held_bytes.tolist() == [100, 200, 100, 300]
 
@@ -200,7 +200,7 @@ def test_a_level_below_the_bytes_at_rest_counts_as_at_rest() -> None:
 def test_very_many_kernels_become_ops_in_groups_that_hold_as_much() -> None:
     levels = np.random.default_rng(1).integers(100, 10_000, 20_000).tolist()
     kernels = [KernelRecord("mm", 1, i, i, i + 3, level, level, 0, 0, 1) for i, level in enumerate(levels)]
-    trace, op_of_kernel = trace_of([LoggedIteration(kernels, 0, 100)], Where("job", "soft", 1, serving=False))
+    trace, op_of_kernel = trace_of([LoggedIteration(kernels, 0, 100)], JobOrigin("job", "soft", 1, serving=False))
     trace.check()
     assert len(trace.ops) < 8192
     assert trace.peak_bytes == max(levels)
@@ -216,6 +216,6 @@ def test_the_time_in_which_the_host_waits_for_a_full_queue_is_not_the_hosts() ->
         start = max(launch, ended[-1])
         ended.append(start + 10 * MS)
         kernels.append(KernelRecord("mm", 1, launch, start, ended[-1], 200, 200, 0, 0, 1))
-    trace, _ = trace_of([LoggedIteration(kernels, 0, 100)], Where("job", "soft", 1, serving=False))
+    trace, _ = trace_of([LoggedIteration(kernels, 0, 100)], JobOrigin("job", "soft", 1, serving=False))
     assert trace.ops.host_seconds.sum() < 0.1
     assert trace.seconds == pytest.approx(2.0, rel=0.01)

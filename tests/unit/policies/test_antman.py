@@ -63,14 +63,14 @@ class TestOverflow:
         assert AntMan().decide(view(way, guaranteed(state=RUNNING))) == [SetPlan("a", 1), Start("a")]
         assert AntMan().decide(view(way, guaranteed(state=RUNNING), budget=97)) == [SetPlan("a", 2), Start("a")]
 
-    def test_it_is_suspended_as_a_whole_only_if_no_plan_fits(self) -> None:
+    def test_a_job_is_suspended_as_a_whole_only_if_no_plan_fits(self) -> None:
         assert AntMan().decide(view(job("a", *self.PLANS), guaranteed(state=RUNNING), budget=89)) == [Suspend("a")]
 
     def test_the_plan_changes_between_iterations_only(self) -> None:
         running = job("a", *self.PLANS, state=RUNNING)
         assert AntMan().decide(view(running, guaranteed(state=QUEUED))) == [Admit("g"), Start("g")]
 
-    def test_its_tensors_stay_on_the_device_again_when_there_is_room(self) -> None:
+    def test_the_tensors_of_a_job_stay_on_the_device_again_when_there_is_room(self) -> None:
         overflows = job("a", *self.PLANS, plan=1)
         assert AntMan().decide(view(overflows, guaranteed(state=RUNNING), budget=110)) == [SetPlan("a", 0), Start("a")]
         assert AntMan().decide(view(overflows)) == [SetPlan("a", 0), Start("a")]  # it is the guaranteed one now

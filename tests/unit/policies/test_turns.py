@@ -66,7 +66,7 @@ def test_under_fifo_a_suspended_job_that_was_passed_takes_the_device_back() -> N
 class TestOverdue:
     ENOUGH = ITERATIONS * SOLO
 
-    def test_both_must_have_waited_and_served_for_long_enough(self) -> None:
+    def test_a_turn_is_over_when_both_jobs_have_waited_and_served_for_long_enough(self) -> None:
         one = job("b", tide(60), state=JobState.SUSPENDED, since_ns=100)
         for since, now, expected in ((0, 100, False), (0, 101, True), (50, 150, False), (50, 151, True)):
             longest = job("a", tide(60), lane_since_ns=100 + since)

@@ -67,7 +67,7 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 
-def test_these_entries_include_every_kind_of_event_and_action() -> None:
+def test_the_entries_of_these_tests_include_every_kind_of_event_and_action() -> None:
     seen = {type(entry) for entry in ENTRIES} | {
         type(entry.action) for entry in ENTRIES if isinstance(entry, Decided | Refused)
     }

@@ -37,7 +37,7 @@ def arrivals(submissions: list[Submission]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_can_be_read(path: Path) -> None:
+def test_an_example_scenario_can_be_read(path: Path) -> None:
     scenario = load_scenario(path)
     assert [find_policy(name).name for name in scenario.policies] == list(scenario.policies)
     assert scenario.jobs

@@ -121,7 +121,7 @@ def test_a_long_run_keeps_a_short_series_with_the_exact_peak() -> None:
     assert abs(int(outcome.total.at_ns[outcome.total.held_bytes.argmax()]) - 1_234_567_890) <= 3000
 
 
-def test_everything_is_given_back() -> None:
+def test_a_job_that_has_ended_has_given_everything_back() -> None:
     outcome = simulate([Submission(Job(name="a", trace=tide(), iterations=2))], DEVICE, 1 << 40, Everything())
     assert outcome.memory["a"].held_bytes[-1] == 0
     assert outcome.total.held_bytes[-1] == 0

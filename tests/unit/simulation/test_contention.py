@@ -14,16 +14,16 @@ from neaptide.core.control.events import IterationEnded
 from neaptide.core.control.job import Job
 from neaptide.core.device import find_device
 from neaptide.simulation import Contention, Submission, library, simulate
-from neaptide.simulation.contention import Demand, demands_of, rates
+from neaptide.simulation.contention import OpDemand, demands_of, rates
 from neaptide.simulation.engine import native_contention
 from simple_policies import Everything
 
 DEVICE = find_device("V100-16GB")
 _share = st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))
 _seconds = st.one_of(st.just(float("inf")), st.floats(1e-9, 1))
-_demands = st.lists(st.builds(Demand, _share, _share, _share, _share, _seconds), min_size=1, max_size=8)
+_demands = st.lists(st.builds(OpDemand, _share, _share, _share, _share, _seconds), min_size=1, max_size=8)
 _classes = st.lists(
-    st.builds(Demand, _share, _share, _share, _share, _seconds, deadline=st.booleans()), min_size=1, max_size=8
+    st.builds(OpDemand, _share, _share, _share, _share, _seconds, deadline=st.booleans()), min_size=1, max_size=8
 )
 _contentions = st.builds(
     Contention,
@@ -35,28 +35,30 @@ _contentions = st.builds(
 )
 
 
-def native(demands: list[Demand], contention: Contention) -> list[float]:
+def native(demands: list[OpDemand], contention: Contention) -> list[float]:
     values = [value for each in demands for value in astuple(each)]
     given_demands, found = (ctypes.c_double * len(values))(*values), (ctypes.c_double * len(demands))()
     costs = native_contention(contention)
-    library.load(library.built()).neaptide_rates(given_demands, len(demands), ctypes.byref(costs), found)
+    library.load().neaptide_rates(given_demands, len(demands), ctypes.byref(costs), found)
     return list(found)
 
 
 @given(_classes, _contentions)
-def test_the_native_rates_are_those_of_the_reference_to_the_bit(demands: list[Demand], contention: Contention) -> None:
+def test_the_native_rates_are_those_of_the_reference_to_the_bit(
+    demands: list[OpDemand], contention: Contention
+) -> None:
     assert native(demands, contention) == rates(demands, contention)
 
 
 def test_ops_of_deadline_jobs_run_as_if_alone_and_others_share_what_is_left() -> None:
-    server, training = Demand(fill=0.75, deadline=True), Demand(fill=1.0)
+    server, training = OpDemand(fill=0.75, deadline=True), OpDemand(fill=1.0)
     assert rates([training, server], Contention(wave_seconds=0)) == [0.25, 1.0]
-    assert rates([training, Demand(fill=1.0, deadline=True)], Contention(wave_seconds=0)) == [0.0, 1.0]
+    assert rates([training, OpDemand(fill=1.0, deadline=True)], Contention(wave_seconds=0)) == [0.0, 1.0]
 
 
 @given(_demands, _contentions)
 def test_no_resource_is_given_out_twice_and_every_op_makes_progress(
-    demands: list[Demand], contention: Contention
+    demands: list[OpDemand], contention: Contention
 ) -> None:
     found = rates(demands, contention)
     assert all(0 < rate <= 1 for rate in found)
@@ -69,7 +71,7 @@ def test_no_resource_is_given_out_twice_and_every_op_makes_progress(
 
 @given(_demands)
 def test_a_slowed_op_is_the_fastest_user_of_some_full_resource(
-    demands: list[Demand],
+    demands: list[OpDemand],
 ) -> None:
     """Max-min fairness: a rate could only rise at the expense of one that is not larger."""
     found = rates(demands, Contention(wave_seconds=0))
@@ -89,50 +91,54 @@ def test_a_slowed_op_is_the_fastest_user_of_some_full_resource(
 
 
 def test_an_op_alone_runs_at_full_rate_whatever_the_capacities() -> None:
-    assert rates([Demand(1, 1, 1, seconds=1e-6)], Contention(compute=0.5, bandwidth=0.5, fill=0.5, wave_seconds=1)) == [
-        1.0
-    ]
+    assert rates(
+        [OpDemand(1, 1, 1, seconds=1e-6)], Contention(compute=0.5, bandwidth=0.5, fill=0.5, wave_seconds=1)
+    ) == [1.0]
 
 
 def test_ops_that_fill_the_device_share_it_and_ops_that_do_not_run_side_by_side() -> None:
-    assert rates([Demand(fill=1), Demand(fill=1)], Contention()) == [0.5, 0.5]
-    assert rates([Demand(fill=0.5), Demand(fill=0.25)], Contention()) == [1, 1]
-    assert rates([Demand(compute=0.9), Demand(bandwidth=0.9)], Contention()) == [1, 1]
+    assert rates([OpDemand(fill=1), OpDemand(fill=1)], Contention()) == [0.5, 0.5]
+    assert rates([OpDemand(fill=0.5), OpDemand(fill=0.25)], Contention()) == [1, 1]
+    assert rates([OpDemand(compute=0.9), OpDemand(bandwidth=0.9)], Contention()) == [1, 1]
 
 
 def test_a_share_that_one_op_cannot_use_goes_to_the_other() -> None:
-    both_compute_bound, light = Demand(compute=1), Demand(compute=0.2)
-    assert rates([both_compute_bound, light, Demand(bandwidth=0.3)], Contention()) == pytest.approx(
+    both_compute_bound, light = OpDemand(compute=1), OpDemand(compute=0.2)
+    assert rates([both_compute_bound, light, OpDemand(bandwidth=0.3)], Contention()) == pytest.approx(
         [1 / 1.2, 1 / 1.2, 1]
     )
-    assert rates([Demand(1, 1), Demand(0, 1), Demand(1, 0)], Contention(compute=1.5)) == pytest.approx([0.5, 0.5, 1])
+    assert rates([OpDemand(1, 1), OpDemand(0, 1), OpDemand(1, 0)], Contention(compute=1.5)) == pytest.approx(
+        [0.5, 0.5, 1]
+    )
 
 
 def test_short_ops_that_fill_the_device_take_turns() -> None:
-    pair = [Demand(fill=1, seconds=10e-6), Demand(fill=1, seconds=30e-6)]
+    pair = [OpDemand(fill=1, seconds=10e-6), OpDemand(fill=1, seconds=30e-6)]
     assert rates(pair, Contention(wave_seconds=100e-6)) == pytest.approx([10 / 40, 30 / 40])
     assert rates(pair, Contention(wave_seconds=0)) == [0.5, 0.5]
 
 
 def test_an_op_waits_no_longer_than_a_wave_of_its_neighbour_and_takes_little_from_it() -> None:
-    short, long = rates([Demand(fill=1, seconds=25e-6), Demand(fill=1, seconds=1.0)], Contention(wave_seconds=100e-6))
+    short, long = rates(
+        [OpDemand(fill=1, seconds=25e-6), OpDemand(fill=1, seconds=1.0)], Contention(wave_seconds=100e-6)
+    )
     assert short == pytest.approx(25 / 125)
     assert long == pytest.approx(1 - short)
 
 
 def test_an_op_waits_less_when_its_neighbours_fill_less_of_the_device() -> None:
-    short = Demand(fill=0.1, seconds=10e-6)
+    short = OpDemand(fill=0.1, seconds=10e-6)
     for fill in (0.0, 0.25, 0.5):
-        found = rates([short, Demand(fill=fill, seconds=1.0)], Contention(wave_seconds=100e-6))
+        found = rates([short, OpDemand(fill=fill, seconds=1.0)], Contention(wave_seconds=100e-6))
         assert found[0] == pytest.approx(10 / (10 + 100 * fill))
-    crowd = [short, *[Demand(fill=0.1, seconds=20e-6)] * 3]
+    crowd = [short, *[OpDemand(fill=0.1, seconds=20e-6)] * 3]
     assert rates(crowd, Contention())[0] == pytest.approx(10 / (10 + 3 * 0.1 * 20))
 
 
 @given(_share, _seconds, _share, _seconds)
 def test_taking_turns_wastes_no_time(fill: float, seconds: float, beside: float, as_long: float) -> None:
     """Two ops are together at least as fast as one after the other."""
-    found = rates([Demand(fill=fill, seconds=seconds), Demand(fill=beside, seconds=as_long)], Contention())
+    found = rates([OpDemand(fill=fill, seconds=seconds), OpDemand(fill=beside, seconds=as_long)], Contention())
     assert sum(found) >= 1 - 1e-9
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,13 +24,12 @@ from neaptide.core.control.job_limits import (
     usable_name,
 )
 from neaptide.core.rules.reserve import DEFAULT_QUANTILE
-from neaptide.core.units import parse_bytes, parse_seconds
+from neaptide.core.units import parse_bytes
 from neaptide.devices import default_kind
 from neaptide.devices.interface import DeviceSettings
 from neaptide.live.runs.launching import JobCommand
-from neaptide.scenarios.toml import Place, convert
+from neaptide.scenarios.toml import Place, Time, convert, parse, seconds_of
 
-Time = str | int | float  # "50ms", or seconds
 _PYTHON = ("python", "python3")
 
 
@@ -85,10 +83,7 @@ def load_jobs(path: Path) -> JobsFile:
 def parse_jobs(text: str, path: Path) -> JobsFile:
     """Read a file's text; paths in it are relative to the folder of `path`."""
     place = Place(path.name, text)
-    try:
-        tree = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"{path.name}: not TOML: {error}") from None
+    tree = parse(place)
     if isinstance(tree.get("job"), dict):
         raise ValueError(place.error("write [[job]], with two brackets, at the head of each job", "job"))
     given = convert(tree, FileTable, place)
@@ -198,14 +193,6 @@ def name_of(command: Sequence[str]) -> str:
     if script is None and "-m" in command[:-1]:
         script = command[list(command).index("-m") + 1]
     return usable_name(Path(script or command[0]).name.removesuffix(".py"))
-
-
-def seconds_of(given: Time) -> float:
-    """Seconds from a duration such as 50ms, or from a number of seconds."""
-    seconds = parse_seconds(given) if isinstance(given, str) else float(given)
-    if not 0 <= seconds < 2**33:
-        raise ValueError(f"{given} is not a time; write it like 50ms or 1.5s")
-    return seconds
 
 
 def deadline_of(given: Time) -> float:

@@ -15,7 +15,7 @@ from neaptide.core.rules.turns import turn_ns
 from neaptide.core.rules.work import REMEMBERED, expected_ns
 from neaptide.core.traces.profile import Profile
 
-_MOST_ANSWERING = 64  # requests of which it is remembered that their answers are to come
+_MOST_ANSWERING = 64  # requests that are remembered until they are answered
 _NEWEST = 0.5  # weight of the newest iteration in the average slowdown beside another job
 _MOST_SLOWER = 1.5  # a single iteration's slowdown counts as at most this many times the average so far
 
@@ -32,8 +32,8 @@ class Account:
     before_suspension: JobState = READY
     evicted: bool = False  # suspended by the engine, which also restores it
     unresponsive: bool = False  # evicted because its process does not respond: its bytes stay on the device
-    hidden: bool = False  # unresponsive since a time at which it was suspended or queued, which it still is
-    kept_until_ns: int = 0  # its bytes could not be moved to host memory; it is not suspended before
+    hidden: bool = False  # it stopped responding while it was suspended or queued, and still is so
+    kept_until_ns: int = 0  # its bytes could not be moved to host memory: it is not suspended before this time
     plan: int = 0
     limit_bytes: int | None = None  # on the device; the rest of an iteration overflows to host memory
     lane: int | None = None
@@ -56,12 +56,13 @@ class Account:
     in_deadline_class: bool = False
     share: float | None = None
     in_flight: int | None = None
-    requests: list[int] = field(default_factory=list)  # arrival times of samples that wait for an iteration, sorted
-    expected: list[int] = field(default_factory=list)  # of those for which the program has not called its model, sorted
-    joining: tuple[int, ...] = ()  # of those that the next iteration serves beside its own
-    serving: tuple[int, ...] = ()
-    answering: tuple[int, ...] = ()  # of those that the last iterations served, and the program has not answered
-    answered_early: tuple[int, ...] = ()  # of those that it serves: the answer was heard of before the iteration's end
+    # Arrival times of samples. `requests` and `expected` are sorted.
+    requests: list[int] = field(default_factory=list)  # they wait for an iteration
+    expected: list[int] = field(default_factory=list)  # the program has not called its model for them yet
+    joining: tuple[int, ...] = ()  # the next iteration serves them beside its own
+    serving: tuple[int, ...] = ()  # the running iteration serves them
+    answering: tuple[int, ...] = ()  # the last iterations served them, and the program has not answered them yet
+    answered_early: tuple[int, ...] = ()  # of `serving`: answered before the iteration was reported
     tracked: bool = False  # its program says when it has answered a request
     reserve: float = FIRST_RESERVE
     sizes: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))  # of its last iterations
@@ -69,7 +70,7 @@ class Account:
 
     @property
     def profile(self) -> Profile:
-        """What it holds on the device under its plan and its limit."""
+        """What the job holds on the device under its plan and its limit."""
         return self.limited(self.plans[self.plan])
 
     def limited(self, plan: Profile) -> Profile:
@@ -77,7 +78,7 @@ class Account:
         return plan if self.limit_bytes is None else plan.limited_to(self.limit_bytes)
 
     def replace_plan(self, profile: Profile) -> None:
-        """More is known of the plan in use."""
+        """Put a profile that is more exact in the place of that of the plan in use."""
         self.plans = (*self.plans[: self.plan], profile, *self.plans[self.plan + 1 :])
 
     @property
@@ -91,12 +92,12 @@ class Account:
 
     @property
     def inside_an_iteration(self) -> bool:
-        """Whether its plan and its limit must stay. One that the engine evicted comes back as it went."""
+        """Whether the job must keep its plan and limit. A job that the engine evicted returns with those it had."""
         return self.evicted or self.state_on_device is RUNNING
 
     @property
     def turn_ns(self) -> float:
-        """How long its turn is where it takes turns with jobs beside which it does not fit."""
+        """How long the job's turn is when it takes turns with jobs beside which it does not fit."""
         return turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
 
     @property

@@ -94,7 +94,7 @@ class SetShare(Action, frozen=True, tag="set_share"):
     """Let the job use at most this share of the device's SMs, above 0 and at most 1; None: all of them.
 
     An op that would use more takes longer in proportion in virtual time; on a device it keeps its width, and the
-    job pauses until its average is within the share, so that no number changes. Its numbers do not change.
+    job pauses until its average is within the share, so that no number changes.
     """
 
     job: str

@@ -83,8 +83,8 @@ class Controller:
         now_ns = event.at_ns
         for decided in self._decide(self.ledger.view(event, seen)):
             action = decided
-            if isinstance(decided, Suspend) and self.ledger.keeps(decided.job, now_ns):
-                action = Start(decided.job)  # it holds its bytes in any case, so it had better run
+            if isinstance(decided, Suspend) and self.ledger.cannot_move(decided.job, now_ns):
+                action = Start(decided.job)  # its bytes stay on the device in any case, so it may as well run
             if reason := self.ledger.refusal(action, now_ns):
                 self._note(Refused(now_ns, action, reason))
                 continue

@@ -183,14 +183,14 @@ class Ledger:
                 self._end(account, JobState.FAILED, event.at_ns)
 
     def _await_iteration(self, account: Account, arrived_ns: int, expected: bool = False) -> None:
-        """A sample waits for an iteration; one that is expected, for its call before."""
+        """Note a sample. An expected one waits for the call of the model first, any other for an iteration."""
         if not account.requests and account.state is READY:
             self._shares.join(account)
         insort(account.expected if expected else account.requests, arrived_ns)
 
     def _resumed(self, account: Account, event: ev.JobResumed) -> None:
         now_ns = event.at_ns
-        if account.hidden:  # it responds again, and is where it was
+        if account.hidden:  # the job responds again, and its state is as it was
             account.unresponsive = account.hidden = False
             return
         if event.kept:
@@ -244,7 +244,7 @@ class Ledger:
         """Why an action must not be carried out; None when it may. Changes nothing."""
         return self._refusals.of(action, now_ns, self.budget_bytes)
 
-    def keeps(self, job: str, now_ns: int) -> bool:
+    def cannot_move(self, job: str, now_ns: int) -> bool:
         """Whether the job's bytes cannot be moved to host memory for now. Changes nothing."""
         account = self._present.get(job)
         return account is not None and now_ns < account.kept_until_ns

@@ -58,10 +58,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None = None  # of the device's SMs that the job may use; None: all
     in_flight: int | None  # the cap that the policy set; see CapInFlight
     requests: tuple[int, ...]  # arrival times of the samples that wait, oldest first
-    # Of those that have reached the program before it has called its model for them, oldest first: work is coming.
+    # Arrival times of samples that have reached the program, which has not called its model for them yet; oldest first.
     expected: tuple[int, ...] = ()
     serving: tuple[int, ...] = ()  # arrival times of the samples that the running iteration serves
-    # Of those whose iteration has ended, and that the program has not answered, or calls its model for again.
+    # Arrival times of samples whose iteration has ended, and that the program has not answered yet.
     answering: tuple[int, ...] = ()
     deadline_ns: int | None  # an inference job's SLO from arrival to answer
     latency_critical: bool = False  # its requests are to be served as if it were alone
@@ -98,12 +98,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def turn_ns(self) -> float:
-        """How long its turn is where it takes turns with jobs beside which it does not fit."""
+        """How long the job's turn is when it takes turns with jobs beside which it does not fit."""
         return turns.turn_ns(self.profile.solo_ns, self.profile.persistent_bytes, self.moved_ns)
 
     @property
     def idle_ns(self) -> float:
-        """How long it stays on the device without a request before it makes way for such a job."""
+        """How long the server stays on the device without a request before it makes way for a job with work."""
         return turns.idle_ns(self.profile.persistent_bytes, self.moved_ns)
 
     @property
@@ -117,7 +117,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The device and its jobs at one moment, in the order in which the jobs arrived.
 
-    What several rules of one decision ask for is found once, when it is first asked for.
+    A fact that several rules of one decision ask for is computed once, when it is first asked for.
     """
 
     now_ns: int

@@ -17,7 +17,7 @@ def work_ns(solo_ns: int, iterations: int, work: float | None) -> int:
 
 
 def expected_ns(solo_ns: int, sizes: Collection[float]) -> int:
-    """The device time that the next request may take: no more than nine of ten of the last ones took.
+    """The device time that the next request may take: nine of ten of the last ones took no more.
 
     `sizes` are those of the last iterations, in measured ones; a job that has shown none is as it was measured.
     """

@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from pathlib import Path
 
-from neaptide.native_library import RULES, NativeLibrary, structure
+from neaptide.native_library import RULES, NativeLibrary, Signature, structure
 
 _HERE = Path(__file__).parent
 _DEVICES = _HERE.parent
@@ -25,11 +25,9 @@ NATIVE = NativeLibrary(
     flags=("-O2", "-std=c++17", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-Wall", "-ldl"),
 )
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
-
-
 _HANDLE, _INT, _TEXT, _SECONDS = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_double
 _SHARE = ctypes.c_double
-_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
+_SIGNATURES: dict[str, Signature] = {
     "error": (_TEXT, ()),
     "layout": (_TEXT, (_TEXT,)),
     "board_create": (_HANDLE, (_TEXT, _U64, _TEXT, _U64, _U64)),
@@ -116,12 +114,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
 @cache
 def load() -> ctypes.CDLL:
     """The library; builds it first when it was not built yet."""
-    library = ctypes.CDLL(str(NATIVE.built()))
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, f"neaptide_{name}")
-        function.restype = result
-        function.argtypes = arguments
-    return library
+    return NATIVE.load(_SIGNATURES)
 
 
 @cache

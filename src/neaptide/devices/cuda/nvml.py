@@ -122,13 +122,13 @@ def processes(gpu: Gpu) -> list[GpuProcess]:
     return [GpuProcess(each.pid, None if each.used == _UNKNOWN_BYTES else each.used) for each in seen]
 
 
-def visible_gpus(chosen: str | None = None) -> list[Gpu]:
+def visible_gpus() -> list[Gpu]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order: by the index of `nvidia-smi` or by (part of) the UUID.
 
-    As CUDA does it: whatever follows the first entry that names no GPU is left out. `chosen` stands for the variable.
+    As CUDA does it: whatever follows the first entry that names no GPU is left out.
     """
     gpus = all_gpus()
-    named = os.environ.get("CUDA_VISIBLE_DEVICES") if chosen is None else chosen
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return gpus
     found: list[Gpu] = []

@@ -41,7 +41,7 @@ class Ask(IntEnum):
     SWEPT = 4  # the job has let go of pages that retire
 
 
-class Keeper:
+class PageKeeper:
     """Serves the jobs of one board."""
 
     def __init__(self, listening: socket.socket, table: PageTable, maker: PageMaker) -> None:
@@ -165,7 +165,7 @@ def _keep(path: Path, inode: int, ready: Callable[[str], None]) -> None:
     ready("")
     os.chdir("/")  # no folder stays in use
     try:
-        Keeper(listening, table, PageMaker(device, board.chunk_bytes)).serve()
+        PageKeeper(listening, table, PageMaker(device, board.chunk_bytes)).serve()
     finally:
         address.unlink(missing_ok=True)
 

@@ -46,7 +46,7 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   return given + bytes;
 }
 
-/// Copies chunks to host memory and unbacks them. What it throws (there is no host memory) leaves everything in place.
+/// Copies chunks to host memory and unbacks them. If it throws (there is no host memory), everything is still in place.
 std::vector<Arena::Implementation::EvictedRange> Arena::Implementation::copy_out(const Ranges& ranges) {
   std::vector<EvictedRange> copies;
   for (const ChunkRange& range : ranges) {
@@ -70,7 +70,7 @@ std::vector<Arena::Implementation::EvictedRange> Arena::Implementation::copy_out
   return copies;
 }
 
-/// Waits for a thread that ran a stream's last work and still hands chunks back, outside the lock: some microseconds.
+/// Waits while a thread that has run a stream's last work still hands chunks back, outside the lock: some microseconds.
 bool Arena::Implementation::await_hand_backs(Deadline deadline) {
   for (;;) {
     {

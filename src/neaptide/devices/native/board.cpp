@@ -32,7 +32,7 @@ JobName unpack_job(const SlotLayout& slot) {
   return name;
 }
 
-/// The words of a slot are bounded here: whoever looks at a snapshot may use it as it is.
+/// The words of a slot, bounded here: a snapshot may be used as it is.
 SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   const SlotLayout& slot = board.slots[index];
   SlotSnapshot copy;

@@ -225,7 +225,7 @@ std::uint64_t Member::begin_iteration() {
     words().iteration.store(++truth_.iteration);
     begun = truth_.iteration - 1;
   }
-  if (others_wait()) wake_memory_waiters(layout);  // it was before one that may be the oldest now
+  if (others_wait()) wake_memory_waiters(layout);  // before, it was older than one that may be the oldest now
   return begun;
 }
 
@@ -299,7 +299,6 @@ Request Member::request() const {
   const Request request = words().request.load(std::memory_order_relaxed);
   return request <= Request::resume ? request : Request::none;
 }
-void Member::clear_request() { words().request.store(Request::none); }
 bool Member::finish_request(Request request) { return words().request.compare_exchange_strong(request, Request::none); }
 
 bool Member::wait_permit(std::uint64_t iteration, Deadline deadline) {

@@ -112,7 +112,6 @@ class Member {
   Request request() const;
   bool daemon_silent() const { return board_->daemon_silent(); }
   /// The process has done what was asked.
-  void clear_request();
   /// The process has done this; a newer request stays. False when there is one.
   bool finish_request(Request request);
   /// Waits until iteration number `iteration` may start; false at the deadline.

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
-from neaptide.devices.interface import KernelLog, KernelRecord
+from neaptide.devices.interface import KernelLog
+from neaptide.devices.native_agent import NativeLog
 from neaptide.devices.soft.extension import native
-from neaptide.devices.soft.torch_module.kernel_log import dropped_kernels, kernel_log, log_kernels
-
-
-class _KernelLog:
-    """What the last `log_kernels` kept."""
-
-    def read(self) -> Sequence[KernelRecord]:
-        return kernel_log()
-
-    def dropped(self) -> int:
-        return dropped_kernels()
 
 
 class SoftDevice:
@@ -33,10 +22,4 @@ class SoftDevice:
         return int(native.launched())
 
     def log_kernels(self, records: int) -> AbstractContextManager[KernelLog]:
-        return _logging(records)
-
-
-@contextmanager
-def _logging(records: int) -> Iterator[KernelLog]:
-    with log_kernels(records):
-        yield _KernelLog()
+        return NativeLog(native, measuring=False).keep(records)

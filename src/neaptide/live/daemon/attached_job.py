@@ -38,7 +38,7 @@ class EvictionReason(Enum):
     QUEUE = "it is not admitted"
     NEWCOMER = "a new job needs the room"
     DEADLOCK = "an iteration that waited for memory needs the room"
-    AWAY = "it is new, and there is no room for it now"
+    NO_ROOM = "it is new, and there is no room for it now"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class AttachedJob:
 
     # Off the device.
     eviction: EvictionReason | None = None  # why its bytes are in host memory, or were asked to move there
-    last_eviction: EvictionReason | None = None  # why they were, the last time
+    last_eviction: EvictionReason | None = None  # why its bytes were there the last time
     asked_ns: int = 0  # when it was last asked to move its bytes
     kept_until_ns: int = 0  # its process could not move its bytes to host memory: it is not asked again before
     unresponsive: bool = False  # its process is stopped or hangs: it gets no permits, and its bytes are off the budget
@@ -191,7 +191,7 @@ class AttachedJob:
         self.is_known_as(profile)
 
     def is_known_as(self, profile: Profile) -> None:
-        """Take over what the ledger knows of its iteration now."""
+        """Take over what the ledger knows now of the job's iteration."""
         assert self.job is not None
         self.profile, self.course = profile, Course.of(self.job, profile)
 

@@ -91,7 +91,7 @@ class HostMoves:
         self._post(ev.JobResumed(now_ns, job.name, kept=True))
 
     def reassert(self, job: AttachedJob, seen: Progress) -> None:
-        """Ask again for what the job has done and undone since: its bytes are not where they are to be."""
+        """Ask again, if the job has moved its bytes as asked and they are not where they are to be any more."""
         if self.awaits(job) or seen.request is not Request.NONE:
             return
         if (seen.state in _IN_HOST_MEMORY) is not (job.eviction is not None):
@@ -105,7 +105,7 @@ class HostMoves:
 
 
 def _request(job: AttachedJob) -> Request:
-    """What brings the job's bytes to where they are to be."""
+    """The request that brings the job's bytes to where they are to be."""
     evict = job.eviction is not None
     if (job.eviction or job.last_eviction) is EvictionReason.POLICY:
         return Request.SUSPEND if evict else Request.RESUME

@@ -48,9 +48,9 @@ class _Held:
 
 @dataclass(slots=True)
 class _Advance:
-    """Since when a new job has not come further: neither launched nor done a kernel, nor held more than ever.
+    """Since when a new job has made no progress: it has neither launched nor done a kernel, nor held more than ever.
 
-    Bytes that are moved to host memory and back, or taken and given again, are no advance.
+    Bytes that are moved to host memory and back, or given back and taken again, are no progress.
     """
 
     since_ns: int
@@ -58,7 +58,7 @@ class _Advance:
     most_bytes: int = 0
 
     def note(self, sight: Sight, now_ns: int) -> int:
-        """See the job now; since when it has not come further."""
+        """See the job now. Returns since when it has made no progress."""
         seen = sight.seen
         kernels = (seen.iteration, seen.launched, seen.done)
         if kernels != self.kernels or seen.held_bytes > self.most_bytes:
@@ -71,8 +71,8 @@ class _Room:
     """The room that is made for a new job."""
 
     newcomer: AttachedJob
-    made_ns: int = 0  # how long jobs were on their way for it
-    used_ns: int = 0  # how long it was there otherwise
+    made_ns: int = 0  # how long it took to move jobs for it
+    used_ns: int = 0  # how long the job has had it
 
     @property
     def lasts_ns(self) -> int:
@@ -80,12 +80,12 @@ class _Room:
 
 
 @dataclass(slots=True)
-class _Away:
+class _SentAway:
     """A new job that is in host memory so that others have their turn."""
 
     needed_bytes: int
     lasts_ns: int
-    spent_ns: int = 0  # since its bytes were there
+    spent_ns: int = 0  # in host memory so far
 
 
 class Newcomers:
@@ -96,15 +96,15 @@ class Newcomers:
         self._held: dict[AttachedJob, _Held] = {}
         self._advances: dict[AttachedJob, _Advance] = {}
         self._room: _Room | None = None
-        self._away: dict[AttachedJob, _Away] = {}
+        self._sent_away: dict[AttachedJob, _SentAway] = {}
         self._looked_ns = 0
 
     def over(self, newcomer: AttachedJob) -> None:
         """The job was measured, and the controller knows of its arrival; or it is gone."""
         self._held.pop(newcomer, None)
         self._advances.pop(newcomer, None)
-        self._away.pop(newcomer, None)
-        self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
+        self._sent_away.pop(newcomer, None)
+        self._engine.host_moves.restore(newcomer, EvictionReason.NO_ROOM)
         if self._has_room(newcomer):
             self._end_room()
 
@@ -179,16 +179,16 @@ class Newcomers:
 
     def _send_away(self, sight: Sight, lasts_ns: int) -> None:
         if sight.job.can_move(self._engine.now_ns):
-            self._away[sight.job] = _Away(_needed_bytes(sight), lasts_ns)
-            self._engine.host_moves.evict(sight.job, EvictionReason.AWAY)
+            self._sent_away[sight.job] = _SentAway(_needed_bytes(sight), lasts_ns)
+            self._engine.host_moves.evict(sight.job, EvictionReason.NO_ROOM)
 
     def _bring_back(self, passed_ns: int) -> None:
-        for newcomer, away in list(self._away.items()):
+        for newcomer, sent in list(self._sent_away.items()):
             if not self._engine.host_moves.awaits(newcomer):
-                away.spent_ns += passed_ns
-            if away.spent_ns >= away.lasts_ns and self._can_have(away.needed_bytes):
-                del self._away[newcomer]
-                self._engine.host_moves.restore(newcomer, EvictionReason.AWAY)
+                sent.spent_ns += passed_ns
+            if sent.spent_ns >= sent.lasts_ns and self._can_have(sent.needed_bytes):
+                del self._sent_away[newcomer]
+                self._engine.host_moves.restore(newcomer, EvictionReason.NO_ROOM)
 
     def _can_have(self, needed_bytes: int) -> bool:
         """Whether this much would be free if all other jobs that respond were evicted."""

@@ -75,7 +75,7 @@ class Lifetime:
 
 
 class Server:
-    """Accepts connections and keeps the daemon going until it is told to stop. It is their Listener."""
+    """Accepts connections and keeps the daemon going until it is told to stop. It handles their messages."""
 
     def __init__(
         self, daemon: Daemon, loop: asyncio.AbstractEventLoop, paths: RuntimePaths, until_unused: bool = False
@@ -98,7 +98,7 @@ class Server:
             self.stopped.set_result(code)
 
     def stop_use(self) -> bool:
-        """A run has ended, or a job or a command is gone; whether the daemon ends because nothing uses it."""
+        """End the daemon if it was started for runs and nothing uses it any more. Returns whether it ends now."""
         if not self._until_unused or any(caller.uses for caller in self.connections):
             return False
         if self.daemon.has_jobs:  # one that is not a run's, or whose end is not known yet

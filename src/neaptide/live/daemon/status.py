@@ -102,7 +102,7 @@ def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> 
 
 
 def _out_of_reach(job: AttachedJob) -> str:
-    """Why the job's deadlines cannot be kept, although it were alone; empty if they can."""
+    """Why the job's deadlines could not be kept even if it were alone; empty if they could."""
     deadline, profile = job.hello.deadline_seconds, job.profile
     if deadline is None or profile is None or profile.solo_ns <= 1e9 * deadline:
         return ""
@@ -112,25 +112,8 @@ def _out_of_reach(job: AttachedJob) -> str:
 
 def _status_of_none(said: NotShared) -> JobStatus:
     """The status of a process that is no job: it has a name and a reason, and nothing else is known of it."""
-    return JobStatus(
-        name=said.job,
-        pid=said.pid,
-        kind=JobKind.TRAINING,
-        state=DisplayState.NOT_SHARED,
-        reason=said.reason,
-        priority=0,
-        iterations_done=0,
-        iterations=None,
-        iterations_per_second=0.0,
-        solo_seconds=0.0,
-        progress=0.0,
-        held_bytes=0,
-        peak_bytes=0,
-        needs_bytes=0,
-        persistent_bytes=0,
-        waiting_seconds=0.0,
-        stalled=False,
-    )
+    kind, state = JobKind.TRAINING, DisplayState.NOT_SHARED
+    return JobStatus(name=said.job, pid=said.pid, kind=kind, state=state, reason=said.reason)
 
 
 def _state(job: AttachedJob, ledger: Ledger, now_ns: int) -> DisplayState:
@@ -142,7 +125,7 @@ def _state(job: AttachedJob, ledger: Ledger, now_ns: int) -> DisplayState:
     else:
         new = now_ns - job.greeted_ns < _MEASURING_NS
         known = DisplayState.MEASURING if new else DisplayState.UNMEASURED
-    evicted = job.eviction in (EvictionReason.DEADLOCK, EvictionReason.NEWCOMER, EvictionReason.AWAY)
+    evicted = job.eviction in (EvictionReason.DEADLOCK, EvictionReason.NEWCOMER, EvictionReason.NO_ROOM)
     return display_state(known, evicted=evicted, unresponsive=job.unresponsive)
 
 

@@ -44,7 +44,7 @@ class LoggedIteration:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class JobOrigin:
     """What a trace says of its origin."""
 
     name: str
@@ -53,7 +53,7 @@ class Where:
     serving: bool  # the iteration is one call without gradients
 
 
-def trace_of(iterations: Sequence[LoggedIteration], where: Where) -> tuple[Trace, Integers]:
+def trace_of(iterations: Sequence[LoggedIteration], where: JobOrigin) -> tuple[Trace, Integers]:
     """The trace of an iteration, and for each of its kernels the op that it belongs to.
 
     If all iterations launch the same kernels, times are medians over them. Otherwise the one with the highest peak is

@@ -16,7 +16,7 @@ from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace import Trace
 from neaptide.devices.interface import DeviceAgent, KernelLog, KernelRecord
-from neaptide.live.job.kernel_trace import LoggedIteration, Where, trace_of
+from neaptide.live.job.kernel_trace import JobOrigin, LoggedIteration, trace_of
 
 _SETTLING = 1  # iterations: the first one allocates the memory that outlives iterations
 _LOGGED = 3
@@ -144,7 +144,7 @@ class KernelMeasurer:
         iterations = [each for marks in self._marks if (each := _iteration(kernels, first, marks))]
         if not iterations:
             return None
-        where = Where(name, self._agent.spec_name, self._agent.sms, self._serving)
+        where = JobOrigin(name, self._agent.spec_name, self._agent.sms, self._serving)
         trace, op_of_kernel = trace_of(iterations, where)
         seconds = (monotonic_ns() - self._first_ns) / 1e9
         return Measured(trace, self._begun, op_of_kernel, self._overhead(iterations), seconds)

@@ -1,4 +1,4 @@
-"""Tells the daemon, for as long as it is so, that a process that was to be a job is none."""
+"""Tells the daemon that a process that was to be a job is none, for as long as that is so."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from neaptide.live.protocol.messages import FromDaemon, Status, ToDaemon, Watch
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.live.protocol.peers import connect
 
+ANSWER_SECONDS = 10.0  # the daemon has for its answer
+
 
 class NoDaemonError(ValueError):
     """No daemon answers."""
@@ -19,9 +21,9 @@ class SilentDaemonError(NoDaemonError):
     """A daemon listens and does not answer."""
 
 
-def ask(paths: RuntimePaths, message: ToDaemon, seconds: float = 10.0) -> FromDaemon:
+def ask(paths: RuntimePaths, message: ToDaemon) -> FromDaemon:
     """Send one message and return the answer; NoDaemonError when no daemon listens or answers."""
-    with open_line(paths, seconds) as line:
+    with open_line(paths) as line:
         return ask_on(line, message)
 
 
@@ -33,19 +35,19 @@ def ask_on(line: socket.socket, message: ToDaemon) -> FromDaemon:
     return answer
 
 
-def watch(paths: RuntimePaths, seconds: float = 10.0) -> Iterator[Status]:
+def watch(paths: RuntimePaths) -> Iterator[Status]:
     """A Status twice a second until the daemon ends; NoDaemonError when no daemon listens or answers."""
-    with open_line(paths, seconds) as line:
+    with open_line(paths) as line:
         answer = _ask(line, Watch())
         while isinstance(answer, Status):
             yield answer
             answer = _receive(line)
 
 
-def open_line(paths: RuntimePaths, seconds: float = 10.0) -> socket.socket:
-    """A connection to the daemon; NoDaemonError when none listens. Nothing waits longer than `seconds` on it."""
+def open_line(paths: RuntimePaths) -> socket.socket:
+    """A connection to the daemon; NoDaemonError when none listens. Nothing waits longer than ANSWER_SECONDS on it."""
     try:
-        return connect(paths.socket, seconds)
+        return connect(paths.socket, ANSWER_SECONDS)
     except BlockingIOError:  # so many connections wait for it
         raise SilentDaemonError("the daemon does not answer") from None
     except OSError:

@@ -207,26 +207,26 @@ class Shutdown(Message, frozen=True):
 
 
 class JobStatus(Message, frozen=True, kw_only=True):
-    """One job as the daemon sees it."""
+    """One job as the daemon sees it. Of a process that is no job nothing but its name and state is known."""
 
     name: str
     pid: int
     kind: JobKind
     state: DisplayState
     reason: str = ""  # why it failed, or waits for something that the policy cannot give
-    priority: int
-    iterations_done: int  # since it was measured
-    iterations: int | None
-    iterations_per_second: float  # over the last iterations; 0 before the second has ended
-    solo_seconds: float  # one iteration alone, as measured; 0 before
-    progress: float  # of the running iteration, 0..1
-    held_bytes: int
-    peak_bytes: int  # the most that it was seen to hold
-    needs_bytes: int  # persistent and ephemeral leases, as measured; 0 before
-    persistent_bytes: int
+    priority: int = 0
+    iterations_done: int = 0  # since it was measured
+    iterations: int | None = None
+    iterations_per_second: float = 0.0  # over the last iterations; 0 before the second has ended
+    solo_seconds: float = 0.0  # one iteration alone, as measured; 0 before
+    progress: float = 0.0  # of the running iteration, 0..1
+    held_bytes: int = 0
+    peak_bytes: int = 0  # the most that it was seen to hold
+    needs_bytes: int = 0  # persistent and ephemeral leases, as measured; 0 before
+    persistent_bytes: int = 0
     framework_bytes: int = 0  # of the persistent ones: those in no tensor of the program, such as a GPU's context
-    waiting_seconds: float  # in which it could not run because of other jobs (docs/metrics.md, "waiting")
-    stalled: bool
+    waiting_seconds: float = 0.0  # in which it could not run because of other jobs (docs/metrics.md, "waiting")
+    stalled: bool = False
 
 
 class Status(Message, frozen=True, kw_only=True):

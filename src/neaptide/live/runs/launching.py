@@ -59,9 +59,7 @@ def environment_of(
     return {**own, **default_kind().environment(device, paths.board, best_effort=best_effort)}
 
 
-def environment_without_daemon(
-    job: JobCommand, device: DeviceSettings, board: Path, inherited: Mapping[str, str] = os.environ
-) -> dict[str, str]:
+def environment_without_daemon(job: JobCommand, device: DeviceSettings, board: Path) -> dict[str, str]:
     """The environment of a program that has the device on this board, and of which no daemon knows."""
-    own = job.settings.environment(None, chosen_device(), {**inherited, **job.environment})
+    own = job.settings.environment(None, chosen_device(), {**os.environ, **job.environment})
     return {**own, **default_kind().environment(device, board)}

@@ -47,7 +47,7 @@ class RunRecord:
     hardware: str = ""  # the device in words
 
 
-class _Listener:
+class _StatusReader:
     """Keeps the daemon's latest status, in a thread of its own."""
 
     def __init__(self, paths: RuntimePaths) -> None:
@@ -88,19 +88,19 @@ def run_jobs(
     board = Board.open(paths.board)
     board.reset_high_water()
     began = status_now(paths)
-    listener, supervisor = _Listener(paths), Supervisor(folder)
+    reader, supervisor = _StatusReader(paths), Supervisor(folder)
     try:
         with noted_interrupts() as interrupts:
             supervisor.start(jobs, lambda job: environment_of(job, device, paths))
             with telling_of_unseen(paths.socket, [job.name for job in jobs], supervisor.note):
-                _attend(supervisor, listener, interrupts, on_status, on_end)
+                _attend(supervisor, reader, interrupts, on_status, on_end)
         ended_at = monotonic()
     finally:
         supervisor.kill()
         seen = board.snapshot()
         board.close()
     ended = status_now(paths)
-    status = ended or listener.latest or began
+    status = ended or reader.latest or began
     return RunRecord(
         policy="" if status is None else status.policy,
         device=default_kind().name,
@@ -129,7 +129,7 @@ def in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[
 
 def _attend(
     supervisor: Supervisor,
-    listener: _Listener,
+    reader: _StatusReader,
     interrupts: deque[Signals],
     on_status: OnStatus,
     on_end: OnEnd,
@@ -141,10 +141,10 @@ def _attend(
             supervisor.end()
         for result in supervisor.poll():
             on_end(result)
-        status = listener.latest
+        status = reader.latest
         if status is not None and monotonic() >= show_at:
             show_at = monotonic() + _SHOW_SECONDS
             on_status(status, supervisor.running)
         sleep(_POLL_SECONDS)
-    if listener.latest is not None:
-        on_status(listener.latest, ())
+    if reader.latest is not None:
+        on_status(reader.latest, ())

@@ -17,12 +17,13 @@ from typing import IO
 
 from neaptide.devices.board.library import NATIVE
 from neaptide.devices.interface import DeviceSettings
-from neaptide.live.protocol.asking import NoDaemonError, SilentDaemonError, ask, ask_on
+from neaptide.live.protocol.asking import ANSWER_SECONDS, NoDaemonError, SilentDaemonError, ask, ask_on
 from neaptide.live.protocol.lock import DaemonRunsError, running_pid
 from neaptide.live.protocol.messages import Shutdown, Status, Use
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
 POLL_SECONDS = 0.02
+_START_SECONDS = 60.0  # a daemon has to come up
 _MOST_LOG_BYTES = 1 << 20
 
 
@@ -35,7 +36,6 @@ def start_daemon(
     policy: str,
     budget_bytes: int,
     settings: DeviceSettings | None = None,
-    seconds: float = 60.0,
 ) -> Status:
     """Start a daemon in the background and return when it answers; ValueError with its last line if it does not.
 
@@ -44,29 +44,29 @@ def start_daemon(
     with starting_alone(paths):
         if (pid := running_pid(paths)) is not None:
             raise DaemonRunsError(f"a daemon with pid {pid} runs for this device already ({paths.folder})")
-        line, status = _start(paths, _words(policy, budget_bytes, settings), seconds)
+        line, status = _start(paths, _words(policy, budget_bytes, settings))
     line.close()
     return status
 
 
 def start_daemon_for_run(
-    paths: RuntimePaths, policy: str, budget_bytes: int, *, temporary: bool = False, seconds: float = 60.0
+    paths: RuntimePaths, policy: str, budget_bytes: int, *, temporary: bool = False
 ) -> tuple[socket.socket, Status]:
     """Start a daemon that ends when no run uses it and it has no job; the first use lasts until the socket is closed.
 
     A `temporary` one makes its folder and removes it. Nobody else may start a daemon in `paths` meanwhile.
     """
     words = [*_words(policy, budget_bytes), "--until-unused", *(["--temporary"] if temporary else [])]
-    return _start(paths, words, seconds)
+    return _start(paths, words)
 
 
 @contextmanager
-def starting_alone(paths: RuntimePaths, seconds: float = 60.0) -> Iterator[None]:
+def starting_alone(paths: RuntimePaths) -> Iterator[None]:
     """Inside, no other process starts a daemon in `paths`. The kernel ends it when this process is gone."""
     NATIVE.built()  # others should not wait while this process compiles
     prepare(paths)
     file = os.open(paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    until = monotonic() + seconds
+    until = monotonic() + _START_SECONDS
     try:
         while True:
             try:
@@ -76,7 +76,7 @@ def starting_alone(paths: RuntimePaths, seconds: float = 60.0) -> Iterator[None]
                 if monotonic() > until:
                     where = paths.folder
                     raise StartError(
-                        f"another process has been starting the daemon in {where} for {seconds:g} s"
+                        f"another process has been starting the daemon in {where} for {_START_SECONDS:g} s"
                     ) from None
             sleep(POLL_SECONDS)
         yield
@@ -84,11 +84,11 @@ def starting_alone(paths: RuntimePaths, seconds: float = 60.0) -> Iterator[None]
         os.close(file)
 
 
-def _start(paths: RuntimePaths, words: Sequence[str], seconds: float) -> tuple[socket.socket, Status]:
+def _start(paths: RuntimePaths, words: Sequence[str]) -> tuple[socket.socket, Status]:
     """Start a daemon with an open connection to this process, over which it says that it is up."""
     NATIVE.built()  # reports a missing compiler here, and not in the daemon's log
     line, theirs = socket.socketpair()
-    line.settimeout(seconds)
+    line.settimeout(_START_SECONDS)
     with theirs, _log(paths) as log:
         began_at = log.seek(0, os.SEEK_END)
         process = subprocess.Popen(
@@ -110,12 +110,12 @@ def _start(paths: RuntimePaths, words: Sequence[str], seconds: float) -> tuple[s
                 process.terminate()
             process.wait()
             if isinstance(error, SilentDaemonError):
-                raise StartError(f"the daemon did not answer within {seconds:g} s; see {paths.log}") from None
+                raise StartError(f"the daemon did not answer within {_START_SECONDS:g} s; see {paths.log}") from None
             if isinstance(error, NoDaemonError):
                 raise StartError(_last_line(log, began_at)) from None
             raise
     process.returncode = 0  # the daemon outlives this process, so nothing waits for it
-    line.settimeout(10.0)
+    line.settimeout(ANSWER_SECONDS)
     return line, status
 
 

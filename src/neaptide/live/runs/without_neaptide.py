@@ -41,7 +41,7 @@ class Without(Enum):
 
     @classmethod
     def of(cls, word: str) -> Without:
-        """The one of this name on the command line."""
+        """The way that has this name on the command line."""
         return cls[word.upper().replace("-", "_")]
 
 
@@ -177,21 +177,4 @@ class _Watcher:
 
 
 def _status_of(name: str, held_bytes: int) -> JobStatus:
-    return JobStatus(
-        name=name,
-        pid=0,
-        kind=JobKind.TRAINING,
-        state=DisplayState.RUNNING,
-        priority=0,
-        iterations_done=0,
-        iterations=None,
-        iterations_per_second=0.0,
-        solo_seconds=0.0,
-        progress=0.0,
-        held_bytes=held_bytes,
-        peak_bytes=0,
-        needs_bytes=0,
-        persistent_bytes=0,
-        waiting_seconds=0.0,
-        stalled=False,
-    )
+    return JobStatus(name=name, pid=0, kind=JobKind.TRAINING, state=DisplayState.RUNNING, held_bytes=held_bytes)

@@ -62,10 +62,10 @@ def _fits(graph: Graph, schedule: Stages, budget_bytes: int) -> bool:
     return bool((stage_peaks(graph, schedule) <= budget_bytes).all())
 
 
-def optimal(graph: Graph, budget_bytes: int, nodes: int = NODES) -> tuple[Stages | None, bool]:
+def optimal(graph: Graph, budget_bytes: int) -> tuple[Stages | None, bool]:
     """The cheapest schedule within the budget, and whether it is proven to be; None if none is found.
 
-    The search ends after so many nodes of its tree, so the answer does not depend on the machine or its load.
+    The search ends after NODES nodes of its tree, so the answer does not depend on the machine or its load.
     """
     everything = hold_everything(graph)
     if _fits(graph, everything, budget_bytes):
@@ -73,7 +73,7 @@ def optimal(graph: Graph, budget_bytes: int, nodes: int = NODES) -> tuple[Stages
     if _too_small(graph, budget_bytes):
         return None, True
     program = IntegerProgram(graph, budget_bytes)
-    solution, proven = _solved(program, True, nodes, _start(graph, budget_bytes))
+    solution, proven = _solved(program, True, NODES, _start(graph, budget_bytes))
     if solution is None:
         return None, proven
     found = least_runs(graph, program.hold_shares(solution) > 0.5)
@@ -90,7 +90,7 @@ def _start(graph: Graph, budget_bytes: int) -> Stages | None:
     return min((_filled(graph, budget_bytes, nothing, order) for order in orders), key=lambda each: each.seconds(graph))
 
 
-def rounded(graph: Graph, budget_bytes: int, seed: int = 0) -> Stages | None:
+def rounded(graph: Graph, budget_bytes: int) -> Stages | None:
     """Checkmate's approximation: solve the linear program, round `hold`, and run as little as that needs.
 
     The result is the cheapest schedule within the budget over all rounding thresholds; None if there is none. Rounding
@@ -102,7 +102,7 @@ def rounded(graph: Graph, budget_bytes: int, seed: int = 0) -> Stages | None:
     if _too_small(graph, budget_bytes):
         return None
     found = [] if (start := _start(graph, budget_bytes)) is None else [start]
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     nothing = least_runs(graph, np.zeros_like(everything.hold))
     for share in _SHARES:
         program = IntegerProgram(graph, budget_bytes, share)

@@ -7,7 +7,7 @@ holds an op that would end later. Some of each deadline is held in reserve for w
 the measured tail (core/rules/reserve.py). Other jobs leave the device to requests of a latency-critical job from their
 arrival on, with their light ops, too: a request's heavy op waits for any op that is on the device.
 
-Nobody is held for a request that leaving the device does not help: one that waits for memory, one for which the program
+No job is held for a request to which a free device is no help: one that waits for memory, one for which the program
 does not call its model, or one whose iteration stands still.
 """
 
@@ -22,11 +22,11 @@ from neaptide.core.control.job import READY, RUNNING
 from neaptide.core.control.view import JobView
 from neaptide.policies.parts.slack import NEVER, ops_of_others_ns
 
-_MOST_REQUESTS = 64  # of one job that are looked at: the oldest are in danger first
+_MOST_REQUESTS = 64  # of one job are looked at: the oldest are in danger first
 _PATIENCE_NS = 500_000_000  # beyond several times its need: an iteration that takes longer stands still
 _PATIENCE = 4.0
 _ANSWER_NS = 5_000_000
-_HALF_OPEN = 8  # closed gates open when there is time for this part of a request: less is not worth two changes
+_HALF_OPEN = 8  # closed gates open if there is time for an eighth of a request: less is not worth two changes
 _NOT_WORTH_NS = 1_000_000  # a gate is not set anew to stay open for so little longer
 
 
@@ -35,13 +35,13 @@ class Danger:
     """The moment from which jobs with a deadline need the whole device, and until when it is left to them."""
 
     at_ns: int  # NEVER: no request is there
-    helps_until_ns: int  # nobody is held after this: look again then
-    margin_ns: int  # closed gates open only if there is so much time
+    helps_until_ns: int  # no job is held after this: look again then
+    margin_ns: int  # closed gates open only if `at_ns` is further away than this
     holds_light: bool = False  # closed gates hold light ops, too
 
     @classmethod
     def of(cls, bound: Sequence[JobView], others: Sequence[JobView], lead: float, now_ns: int) -> Danger:
-        """Of jobs with a deadline that are on the device, beside others that are."""
+        """The danger for the `bound` jobs, which have a deadline, beside `others`; all of them are on the device."""
         untils_ns = [(_helps_until_ns(job, now_ns), job) for job in bound if not job.stalled]
         helped = [job for until_ns, job in untils_ns if now_ns < until_ns]
         claims = [(job.latency_critical, *claim) for job in helped for claim in _claims(job, now_ns)]
@@ -87,7 +87,7 @@ def demand_ns(job: JobView) -> int:
 
 
 def _claims(job: JobView, now_ns: int) -> Iterator[tuple[int, int]]:
-    """For each request when it is due, less the reserve, and the device time that it needs."""
+    """For each request: when it is due, less the reserve, and the device time that it needs."""
     assert job.deadline_ns is not None, f"{job.name} has no deadline"
     allowed_ns = 0 if job.latency_critical else round(job.deadline_ns * (1 - job.reserve))
     if job.serving:
@@ -100,7 +100,7 @@ def _claims(job: JobView, now_ns: int) -> Iterator[tuple[int, int]]:
 
 
 def _waiting(job: JobView, now_ns: int) -> Sequence[int]:
-    """Arrivals that no iteration serves; without a call, only those that are not too late already."""
+    """Arrivals that no iteration serves. If the program has called its model for none, those too late are left out."""
     assert job.deadline_ns is not None
     if job.requests or job.serving:
         return job.arrivals
@@ -121,11 +121,11 @@ def _helps_until_ns(job: JobView, now_ns: int) -> int:
 def _is_answering(job: JobView) -> bool:
     """Whether a latency-critical job has done a request's work on the device, and its program has yet to answer it.
 
-    The program needs a core for that, or calls its model again. Other jobs wait so long, but no longer than a moment.
+    The program needs a core for that, or calls its model again. Other jobs wait for it, but only for a moment.
     """
     return job.latency_critical and bool(job.answering) and job.state is READY
 
 
 def _alike(until_ns: int | None, wanted_ns: int, now_ns: int) -> bool:
-    """Whether a gate that is open until one time need not be changed to be open until another."""
+    """Whether a gate that is open until `until_ns` may stay so, although it should be open until `wanted_ns`."""
     return until_ns is not None and now_ns < until_ns <= wanted_ns < until_ns + _NOT_WORTH_NS

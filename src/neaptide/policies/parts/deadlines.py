@@ -23,13 +23,13 @@ def put_first(jobs: Iterable[JobView]) -> list[Action]:
 
 
 def bound_in_flight(jobs: Iterable[JobView], attached: bool) -> list[Action]:
-    """Bounds what best-effort jobs on the device launch ahead, in time, while a job with a deadline is attached."""
+    """Bounds the time that kernels launched ahead by best-effort jobs take, while a job with a deadline is attached."""
     wanted = ((job, kernels_ahead(job) if attached else None) for job in jobs if job.admitted)
     return [CapInFlight(job.name, cap) for job, cap in wanted if job.in_flight != cap]
 
 
 def kernels_ahead(job: JobView) -> int | None:
-    """The job's cap beside a job with a deadline; None where the default is not more."""
+    """The job's cap beside a job with a deadline; None if the default cap is low enough."""
     return _kernels_ahead(job.profile)
 
 

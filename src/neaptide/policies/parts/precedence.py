@@ -56,8 +56,8 @@ class Precedence:
         for job in self.view.admitted:
             if job not in leave:
                 inside.add(job.profile)
-        # A job whose turn it is waits for the end of the iteration of the job that leaves for it: were both on the
-        # device, none of them would wait for a turn any more, and the newcomer would have to go again at once.
+        # A job comes only when the job that leaves for it has ended its iteration. If both were on the device, none
+        # would wait for a turn any more, and the one that has just come would have to leave again.
         leaving_priority = max([job.priority for job in out if job.state is RUNNING], default=None)
         for job in (*self.first, *self.kept):
             if leaving_priority is not None and job.priority <= leaving_priority:

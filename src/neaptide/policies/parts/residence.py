@@ -31,22 +31,22 @@ def remaining_ns(job: JobView) -> int:
     return max(job.iterations_left * job.profile.solo_ns - job.position_ns, 0)
 
 
-def yields_to(job: JobView, newcomer: JobView, now_ns: int) -> bool:
-    """Whether the job leaves the device for a newcomer that ranks before it.
+def yields_to(job: JobView, other: JobView, now_ns: int) -> bool:
+    """Whether the job leaves the device for another that ranks before it.
 
     It does if it is less urgent or far longer. If the length of one of them is unknown, it does after a turn. A
     server that is long idle leaves for any job with work.
     """
     if long_idle(job, now_ns):
-        return expects_work(newcomer)
-    if job.deadline_ns is not None or newcomer.deadline_ns is not None:
+        return expects_work(other)
+    if job.deadline_ns is not None or other.deadline_ns is not None:
         return job.deadline_ns is None
-    if job.priority != newcomer.priority:
-        return leaves_for(job, newcomer)
-    if endless(job) or endless(newcomer):
-        return turn_is_over(job, newcomer, now_ns)
+    if job.priority != other.priority:
+        return leaves_for(job, other)
+    if endless(job) or endless(other):
+        return turn_is_over(job, other, now_ns)
     worth_ns = worth_a_copy_ns(job.profile.persistent_bytes)
-    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(newcomer), worth_ns)
+    return remaining_ns(job) > max(FAR_LONGER * remaining_ns(other), worth_ns)
 
 
 @dataclass(frozen=True)

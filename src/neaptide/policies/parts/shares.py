@@ -24,15 +24,15 @@ def due(job: JobView) -> tuple[int, int]:
     return job.priority_ns, -job.priority
 
 
-def leaves_for(job: JobView, newcomer: JobView) -> bool:
+def leaves_for(job: JobView, other: JobView) -> bool:
     """Whether a job leaves the device for one of another priority that does not fit beside it."""
-    if newcomer.priority > job.priority:
-        return newcomer.priority_ns <= job.priority_ns
-    return job.priority_ns - newcomer.priority_ns >= newcomer.turn_ns / weight(newcomer.priority)
+    if other.priority > job.priority:
+        return other.priority_ns <= job.priority_ns
+    return job.priority_ns - other.priority_ns >= other.turn_ns / weight(other.priority)
 
 
 def with_turns(view: View) -> frozenset[str]:
-    """The jobs that go before more urgent ones which do not fit beside them: those have had so much more."""
+    """The jobs that go before more urgent jobs that do not fit beside them, because the urgent ones have had more."""
     if not view.has_priorities or not view.away:
         return frozenset()
     return frozenset(job.name for job in view.jobs if _has_turn(job, view.jobs))

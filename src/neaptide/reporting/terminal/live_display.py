@@ -21,7 +21,7 @@ from neaptide.reporting.terminal.live_table import LiveTable
 class LiveDisplay:
     """A context manager. Its table disappears at the end; lines about ended jobs stay."""
 
-    def __init__(self, console: Console, screen: bool = False) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._lines = LiveLines()
         self._live: Live | None = None
@@ -30,7 +30,6 @@ class LiveDisplay:
                 console=console,
                 auto_refresh=False,
                 transient=True,
-                screen=screen,
                 redirect_stdout=False,
                 redirect_stderr=False,
                 vertical_overflow="crop",

@@ -24,6 +24,7 @@ from neaptide.reproductions.result import Column, Reproduction, Table
 
 DEVICE = "V100-16GB"
 MODEL, BATCH = "bert-base", 32
+_MOST = 4096  # the largest batch that is tried
 COMPARED = ("capuchin", "vdnn", "best")
 PUBLISHED_BERT_BATCH_RATIO = 7.0
 
@@ -84,7 +85,7 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
 
 
 def largest_batches(
-    name: str, trace_of: Callable[[int], Trace], planners: Mapping[str, Planner], device: DeviceSpec, most: int = 4096
+    name: str, trace_of: Callable[[int], Trace], planners: Mapping[str, Planner], device: DeviceSpec
 ) -> list[LargestBatch]:
     """The largest batches without a planner and with each planner. `trace_of` makes the trace of a batch.
 
@@ -102,7 +103,7 @@ def largest_batches(
 
     found: list[LargestBatch] = []
     for label, planner in {"": None, **planners}.items():
-        batch, taken = largest_batch(lambda batch, planner=planner: seconds(planner, batch), most)  # type: ignore[misc]
+        batch, taken = largest_batch(lambda batch, planner=planner: seconds(planner, batch), _MOST)  # type: ignore[misc]
         if batch == 0 and planner is None:
             memory = format_bytes(device.memory_bytes)
             raise ValueError(f"{name} does not fit {device.name} ({memory}) even at batch 1; name a larger device")

@@ -154,6 +154,7 @@ int neaptide_process_state(std::int32_t pid, std::uint64_t start_time) {
   return guarded([&] { return static_cast<int>(probe({pid, start_time})); }, -1);
 }
 
+// A slot without a launch layer, for tests (tests/board_member.py).
 Member* neaptide_member_join(Handle* handle, const char* job) {
   return guarded([&] { return new Member(handle->board, job); }, static_cast<Member*>(nullptr));
 }

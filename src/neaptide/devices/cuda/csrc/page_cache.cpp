@@ -126,7 +126,7 @@ bool PageCache::reuse_locked(Address address) {
   return true;
 }
 
-/// Maps claimed pages. What it throws leaves none of them claimed.
+/// Maps claimed pages. If it throws, none of them stays claimed.
 void PageCache::map_locked(const std::vector<Claim>& claims) {
   Addresses fresh;
   std::size_t done = 0;
@@ -271,7 +271,7 @@ void PageCache::listen() {
         sweep();
         there = KeeperLine::say_swept(line);
       }
-    } catch (const std::exception&) {  // no keeper can be started; whoever needs a page says so
+    } catch (const std::exception&) {  // no keeper can be started; the next allocation says so
       pollfd source{wake_, POLLIN, 0};
       poll(&source, 1, 1000);
     }

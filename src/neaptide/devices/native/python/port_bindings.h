@@ -107,7 +107,7 @@ inline void bind_launching(py::module_& m, const Device& device) {
       "wait_for_held_launch", [=](double seconds) { return device.port().wait_for_held_launch(after(seconds)); },
       ReleaseGil());
   m.def("end_iteration", [=] { device.port().end_iteration(); });
-  m.def("foresee", [=](std::vector<std::uint64_t> levels, std::uint64_t kernels) {
+  m.def("expect", [=](std::vector<std::uint64_t> levels, std::uint64_t kernels) {
     device.port().expect(std::move(levels), kernels);
   });
 }

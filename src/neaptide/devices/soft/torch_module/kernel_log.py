@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from neaptide.devices.interface import KernelRecord
+from neaptide.devices.native_agent import NativeLog
 from neaptide.devices.soft.extension import native
+
+_LOG = NativeLog(native, measuring=False)
 
 
 @contextmanager
 def log_kernels(records: int = 1 << 16) -> Iterator[None]:
     """Keep records of the last `records` kernels launched inside the context."""
-    native.start_log(records)
-    try:
+    with _LOG.keep(records):
         yield
-    finally:
-        native.stop_log()
 
 
 def dropped_kernels() -> int:
     """How many kernels the last `log_kernels` had no room for."""
-    return int(native.dropped_records())
+    return _LOG.dropped()
 
 
 def kernel_log() -> list[KernelRecord]:
     """The records kept by the last `log_kernels`, in the order in which the kernels began."""
-    return [KernelRecord(*record) for record in native.kernel_log()]
+    return _LOG.read()

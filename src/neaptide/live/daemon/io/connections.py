@@ -30,7 +30,7 @@ _WITH_TRACE = (say.Hello, say.Profiled)
 _TURN_SECONDS = 0.0005  # that the messages of one connection may take before other connections have their turn
 
 
-class Listener(Protocol):
+class MessageHandler(Protocol):
     """What connections need of their server."""
 
     def heard(self, caller: SocketCaller, message: say.ToDaemon, trace: Decoded | None) -> None:
@@ -46,7 +46,7 @@ class Listener(Protocol):
 class SocketCaller(asyncio.Protocol):
     """One connection. A wrong message ends this connection and nothing else."""
 
-    def __init__(self, connections: Connections, listener: Listener) -> None:
+    def __init__(self, connections: Connections, handler: MessageHandler) -> None:
         self.job: AttachedJob | None = None
         self.peer_pid = 0
         self.watches = False
@@ -54,7 +54,7 @@ class SocketCaller(asyncio.Protocol):
         self.spoke = False  # it has sent a whole message
         self.since = monotonic()  # when it connected, began its incomplete message, or was told that it ends
         self._connections = connections
-        self._listener = listener
+        self._handler = handler
         self._transport: asyncio.Transport | None = None
         self._inbox = DaemonInbox()
         self._decoding: Future[Decoded] | None = None
@@ -70,13 +70,13 @@ class SocketCaller(asyncio.Protocol):
         if peer.is_this_user:
             self._connections.add(self)
         else:
-            self._listener.complain(f"a connection of user {peer.uid} was closed")
+            self._handler.complain(f"a connection of user {peer.uid} was closed")
             self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's name
         self._transport = None
         self._connections.discard(self)
-        self._guard(lambda: self._listener.lost(self))
+        self._guard(lambda: self._handler.lost(self))
 
     def data_received(self, data: bytes) -> None:
         if not self.waiting_bytes:
@@ -106,7 +106,7 @@ class SocketCaller(asyncio.Protocol):
             if isinstance(message, _WITH_TRACE) and message.trace is not None:
                 self._decode(message, message.trace)
                 return
-            self._listener.heard(self, message, None)
+            self._handler.heard(self, message, None)
             if monotonic() > until:
                 transport.pause_reading()
                 self._connections.loop.call_soon(self._guard, self._take)
@@ -125,21 +125,21 @@ class SocketCaller(asyncio.Protocol):
     def _read(self, message: say.ToDaemon, done: Future[Decoded]) -> None:
         self._decoding, self._decoding_bytes = None, 0
         if self._transport is not None and not done.cancelled():
-            self._listener.heard(self, message, done.result())
+            self._handler.heard(self, message, done.result())
             self._take()
 
     def _guard(self, work: Callable[[], None]) -> None:
         try:
             work()
         except say.OtherVersionError as error:
-            self._listener.complain(f"a job was refused: {error}")
+            self._handler.complain(f"a job was refused: {error}")
             self.say(say.JobRefused(str(error)))
             self.hang_up()
         except say.ProtocolError as error:
-            self._listener.complain(f"a connection was closed: {error}")
+            self._handler.complain(f"a connection was closed: {error}")
             self.drop()
         except Exception:  # a fault of the daemon must not end it for the other jobs
-            self._listener.complain(f"a connection was closed by a fault: {traceback.format_exc()}")
+            self._handler.complain(f"a connection was closed by a fault: {traceback.format_exc()}")
             self.drop()
 
     # --- a Caller
@@ -149,7 +149,7 @@ class SocketCaller(asyncio.Protocol):
             return
         self._transport.write(frame(message))
         if self._transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
-            self._listener.complain("a connection that does not read was closed")
+            self._handler.complain("a connection that does not read was closed")
             self.drop()
 
     def hang_up(self) -> None:
@@ -186,7 +186,7 @@ class Connections:
         return iter(list(self._callers))
 
     def add(self, caller: SocketCaller) -> None:
-        """Keep a new connection; beyond the most, the oldest one that is no job and no run goes."""
+        """Keep a new connection. If there are too many, close the oldest one that is neither a job's nor a run's."""
         self._callers[caller] = None
         if len(self._callers) > MOST_CONNECTIONS:
             others = [each for each in self._callers if each.job is None and not each.uses and each is not caller]

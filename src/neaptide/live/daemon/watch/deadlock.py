@@ -59,10 +59,10 @@ class Deadlock:
         self._keep_budget(sights)
 
     def _grow_lanes(self, sights: Sequence[Sight]) -> bool:
-        """Expect what it needs of a job that waits for memory because of lanes: the policy sizes them.
+        """Expect of each job that waits for memory because of lanes what it needs: the policy sizes the lanes anew.
 
-        An iteration needs more than its lane has; or a job outside iterations needs more than lanes leave. Whether more
-        is expected of any job now.
+        An iteration may need more than its lane has, or a job outside iterations more than lanes leave. Returns whether
+        more is expected of any job now.
         """
         grown = False
         for sight in sights if self._ledger.lanes else ():
@@ -166,11 +166,11 @@ class Deadlock:
             self._grow(beneficiary, peak_bytes + max(peak_bytes // _STEP, 1), 0)
 
     def _moves(self, job: AttachedJob) -> bool:
-        """Whether what the job holds says nothing, because it is away or on its way."""
+        """Whether what the job holds does not show what it needs, because its bytes are in host memory or move."""
         return job.eviction is not None or job.unresponsive or self._engine.host_moves.awaits(job)
 
     def _grow(self, job: AttachedJob, peak_bytes: int, rest_bytes: int) -> bool:
-        """Whether that is more than was expected of the job. No job is expected to need more than the whole budget."""
+        """Expect this much of the job, but no more than the whole budget. Returns whether that is more than before."""
         if job.profile is None:
             return False
         most_bytes = max(self._ledger.budget_bytes, job.profile.peak_bytes)

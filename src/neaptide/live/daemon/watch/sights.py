@@ -76,7 +76,7 @@ class Watching:
         return Sight(job, seen, last.since_ns, last.looks + 1, coreless_ns)
 
     def _is_to_move(self, job: AttachedJob, seen: Progress) -> bool:
-        """Whether somebody may wait for the job. Of others it need not be known, and costs a file for each thread."""
+        """Whether another job or the daemon may wait for this one. Reading the waits costs a file for each thread."""
         return job.is_new or job.running or bool(seen.wanted_bytes) or self._engine.host_moves.awaits(job)
 
 

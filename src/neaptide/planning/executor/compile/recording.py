@@ -1,7 +1,7 @@
 """What the executor must know of an iteration beside its trace: the calls behind the ops, and what autograd saved.
 
-Tensors have the trace's numbers, so views of one storage are one tensor; a `View` is the layout of a torch tensor in
-its storage. The recorder of an iteration fills this in. Nothing here keeps a torch tensor alive.
+Tensors have the trace's numbers, so views of one storage are one tensor; a `TensorView` is the layout of a torch tensor
+in its storage. The recorder of an iteration fills this in. Nothing here keeps a torch tensor alive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TensorView:
     """The layout of a torch tensor in its storage."""
 
     dtype: torch.dtype
@@ -25,7 +25,7 @@ class View:
     offset: int
 
     @classmethod
-    def of(cls, tensor: Tensor) -> View:
+    def of(cls, tensor: Tensor) -> TensorView:
         return cls(tensor.dtype, tensor.shape, tensor.stride(), int(tensor.storage_offset()))
 
     def matches(self, tensor: Tensor) -> bool:
@@ -49,7 +49,7 @@ class Reference:
     """A tensor in a call's arguments or results: its number in the trace, or -1 if not on the device; its view."""
 
     tensor: int
-    view: View
+    view: TensorView
     device: torch.device
 
 
@@ -83,7 +83,7 @@ class Save:
     """One tensor that autograd saved. Saves are in the order of saving."""
 
     tensor: int  # its number in the trace; -1 if it has none
-    view: View
+    view: TensorView
     moment: int  # of the saving
     uses: tuple[int, ...]  # the moments at which the backward pass asks for it
     gone: int | None = None  # the first moment at which autograd has released it; None: autograd holds it to the end

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.host_pool import Block, HostPool
 
 
@@ -97,4 +97,4 @@ class Copier:
 
 
 def _flat(holder: Tensor, size: int) -> Tensor:
-    return View(torch.uint8, torch.Size((size,)), (1,), 0).on(holder)
+    return TensorView(torch.uint8, torch.Size((size,)), (1,), 0).on(holder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.compile.recording import TensorView
 
 _BYTES = 32  # of each tensor
 _EVERY = 16  # iterations
@@ -58,4 +58,4 @@ class Probes:
 def _some_bytes(holder: Tensor) -> Tensor:
     size = holder.untyped_storage().nbytes()
     step = -(-size // _BYTES) | 1  # odd, so that all bytes of a number are sampled
-    return View(torch.uint8, torch.Size((-(-size // step),)), (step,), 0).on(holder)
+    return TensorView(torch.uint8, torch.Size((-(-size // step),)), (step,), 0).on(holder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.codecs import DECODE, ENCODE, Code
 from neaptide.planning.executor.run.copying import Copier, HostCopy
 from neaptide.planning.plan import Gap
@@ -50,7 +50,7 @@ class Record:
             assert gap.codec is not None
             storage = self.holder.untyped_storage()
             count = storage.nbytes() // dtype.itemsize
-            self._code = ENCODE[gap.codec](View(dtype, torch.Size((count,)), (1,), 0).on(self.holder))
+            self._code = ENCODE[gap.codec](TensorView(dtype, torch.Size((count,)), (1,), 0).on(self.holder))
             self.gap = gap
             self._release_storage()
 

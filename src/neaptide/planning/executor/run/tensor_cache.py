@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from neaptide.planning.executor.compile.recording import View
+from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.copying import Copier
 from neaptide.planning.executor.run.record import Record
 from neaptide.planning.executor.run.rises import Rises
@@ -38,7 +38,7 @@ class _Handle:
     __slots__ = ("record", "version", "view")
 
     def __init__(self, record: Record, tensor: Tensor) -> None:
-        self.record, self.view, self.version = record, View.of(tensor), tensor._version
+        self.record, self.view, self.version = record, TensorView.of(tensor), tensor._version
 
 
 class TensorCache:
