@@ -144,13 +144,12 @@ class AttachedJob:
     ends_ns: deque[int] = field(default_factory=lambda: deque(maxlen=17))
     peak_bytes: int = 0
 
+    def __post_init__(self) -> None:
+        self.slot = self.hello.slot
+
     def say(self, message: FromDaemon) -> None:
         """Send the job a message, if its connection is still there."""
         self.caller.say(message)
-
-    @property
-    def slot(self) -> int:
-        return self.hello.slot
 
     @property
     def arrived(self) -> bool:

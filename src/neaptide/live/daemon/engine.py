@@ -48,6 +48,7 @@ class LiveEngine:
         self._process_state = process_state
         self._wake_at = wake_at
         self._events: deque[ev.Event] = deque()
+        self._unreported: list[AttachedJob] = []  # those with iterations of which the controller was not told
         self._lanes = dict.fromkeys(range(MOST_LANES), 0)  # their sizes; a daemon before this one may have left some
         self._size_lanes()
 
@@ -185,16 +186,19 @@ class LiveEngine:
         steps = count + job.extra_since(ended.extra)
         job.done_iterations += steps
         if job.running and job.ended == job.started:  # the one that the policy started has ended, or a later one
+            if not job.unreported.count:
+                self._unreported.append(job)
             job.unreported.add(ended, count, steps)
         return count
 
     def report_iterations(self) -> None:
         """Post one event for all iterations of a job that have ended since the last report."""
-        for job in self.jobs.values():
-            if not (ended := job.unreported).count:
-                continue
-            job.unreported = UnreportedIterations()
-            if job.running:
+        if not self._unreported:
+            return
+        jobs, self._unreported = self._unreported, []
+        for job in jobs:
+            ended, job.unreported = job.unreported, UnreportedIterations()
+            if job.running and self.jobs.get(job.name) is job:
                 job.iterations_end(self.board.kernels_done(job.slot), ended.count)
                 self.post(
                     ev.IterationEnded(self.now_ns, job.name, ended.took_ns, iterations=ended.count, work=ended.work)

@@ -106,7 +106,7 @@ void Engine::start_op(int id) {
   job.makes_way = had_deadline_job_ && must_make_way(job);
   if (job.held_back()) return;
   double work = static_cast<double>(plan.work_ns[op]);
-  double paging = over_the_link(job);
+  double paging = job.limit == kNever ? 0 : over_the_link(job);
   if (setting_.oversubscribes && total_ > setting_.budget) {
     // The share of all bytes that is not on the device is fetched over the link, and as much written back before.
     const double away = static_cast<double>(total_ - setting_.budget) / static_cast<double>(total_);
@@ -120,10 +120,14 @@ void Engine::start_op(int id) {
     work = std::ceil(work * slower);
   }
   job.slower = slower;
-  const double own = (paging > 0 ? work / (work + paging) : 1) / slower;
-  job.demand = {{own * plan.compute[op], own * plan.bandwidth[op], own * plan.fill[op], 1 - own * slower},
+  job.demand = {{plan.compute[op], plan.bandwidth[op], plan.fill[op], 0},
                 1e-9 * std::max(work + paging, 1.0),
                 job.deadline ? 1.0 : 0.0};
+  if (paging > 0 || slower > 1) {
+    const double own = (paging > 0 ? work / (work + paging) : 1) / slower;
+    for (double& share : job.demand.share) share *= own;
+    job.demand.share[3] = 1 - own * slower;
+  }
   job.left = job.tail_done ? 0 : (static_cast<int64_t>(work) + static_cast<int64_t>(paging)) * kOne;
   job.rate = 0;
   job.since_ns = now_;

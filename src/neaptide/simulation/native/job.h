@@ -95,7 +95,9 @@ struct Job {
   bool in_flight_now() const { return launched > done; }
   int64_t held() const { return persistent + ephemeral; }
   /// Of so many ephemeral bytes, those that are on the device: the rest is over the limit.
-  int64_t within(int64_t bytes) const { return std::min(bytes, std::max<int64_t>(limit - now().persistent, 0)); }
+  int64_t within(int64_t bytes) const {
+    return limit == kNever ? bytes : std::min(bytes, std::max<int64_t>(limit - now().persistent, 0));
+  }
   int64_t still_peak() const { return iterating && done < now().ops ? within(now().still_peak[done]) : 0; }
 };
 

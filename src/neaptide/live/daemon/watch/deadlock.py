@@ -193,6 +193,8 @@ class Deadlock:
         Nothing is known of a new job, so it returns at once, and its process waits until it is granted its memory.
         """
         safe = [job for job, beneficiary in self._evicted_for.items() if beneficiary is None]
+        if not safe:
+            return None
         for job in safe:
             if job.profile is None or self._engine.now_ns - job.asked_ns >= self._longest_ns():
                 return job
