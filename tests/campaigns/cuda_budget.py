@@ -20,7 +20,7 @@ from hollow.sharing.cuda_daemon import MIB, CudaDaemon
 from hollow.sharing.running import Hollow
 from neaptide.devices.cuda.page_table import PageTable
 
-CONTEXT_BYTES = 80 * MIB  # of a process, with the libraries that it loads
+CONTEXT_BYTES = 96 * MIB  # of a process, with what is kept for its libraries
 KEPT_BYTES, TIDE_BYTES = 20 * MIB, 110 * MIB  # of a job, rounded up
 NEAR = 0.03  # of the budget
 KERNEL_US = 2000  # of a long run: its processes wait for the GPU most of the time

@@ -25,12 +25,11 @@ struct Candidate {
   }
 };
 
-/// How many pages the budget has room for beside what processes have, and will soon have, outside their arenas.
+/// How many pages the budget has room for beside what processes may have outside their arenas.
 std::uint64_t pages_allowed(const Board& board) {
   const CudaRegion& region = cuda_region(board);
   std::uint64_t outside = 0;
-  for (std::uint32_t slot = 0; slot < kSlots; ++slot)
-    outside += std::max(region.outside_bytes[slot].load(), region.expected_outside_bytes[slot].load());
+  for (const Word64& each : region.outside_bytes) outside += each.load();
   return (board.capacity_bytes() - std::min(board.capacity_bytes(), outside)) / board.chunk_bytes();
 }
 
