@@ -70,11 +70,16 @@ PageCounts count_pages(const CudaRegion& region) {
   return counts;
 }
 
+std::uint64_t outside_of_all(const CudaRegion& region) {
+  std::uint64_t bytes = 0;
+  for (const Word64& outside : region.outside_bytes) bytes += outside.load();
+  return bytes;
+}
+
 bool within_budget(const Board& board) {
   const CudaRegion& region = cuda_region(board);
-  std::uint64_t bytes = std::uint64_t{count_pages(region).there} * board.chunk_bytes();
-  for (const Word64& outside : region.outside_bytes) bytes += outside.load();
-  return bytes <= board.capacity_bytes();
+  const std::uint64_t pages = std::uint64_t{count_pages(region).there} * board.chunk_bytes();
+  return pages + outside_of_all(region) <= board.capacity_bytes();
 }
 
 }  // namespace neaptide::cuda

@@ -62,6 +62,8 @@ struct PageCounts {
   std::uint32_t retiring = 0;
 };
 PageCounts count_pages(const CudaRegion& region);
+/// What all processes may have outside their arenas.
+std::uint64_t outside_of_all(const CudaRegion& region);
 /// Whether all pages and what processes may have outside their arenas are within the capacity.
 bool within_budget(const Board& board);
 
