@@ -27,6 +27,7 @@ struct Bench {
     options.keep_bytes = keep;
     options.wait = wait;
     options.on_request = [this](Request request) { on_request(request); };
+    options.give_allowance = [this] { return give_allowance && give_allowance(); };
     arena.emplace(driver, member, options);
   }
   std::uint64_t held() const { return arena->stats().held; }
@@ -37,6 +38,7 @@ struct Bench {
   Member member, other;
   FakeDriver driver;
   std::function<void(Request)> on_request;
+  std::function<bool()> give_allowance;
   std::optional<Arena> arena;
 };
 
@@ -101,6 +103,24 @@ TEST(a_process_counts_memory_outside_its_arena_when_it_asks_whether_it_fits) {
   Bench bench(8 * kMiB);
   bench.member.set_outside(4 * kMiB);
   bench.arena->allocate(4 * kMiB, 0);
+  CHECK_THROWS(OutOfMemory, "out of memory", bench.arena->allocate(2 * kMiB, 0));
+  bench.arena->check_integrity();
+}
+
+TEST(a_process_that_does_not_fit_alone_first_gives_back_what_is_kept_for_memory_that_is_not_there) {
+  Bench bench(8 * kMiB);
+  bench.member.set_outside(4 * kMiB);
+  int asked = 0;
+  bench.give_allowance = [&] {
+    ++asked;
+    if (bench.member.outside_bytes() <= 2 * kMiB) return false;
+    bench.member.set_outside(2 * kMiB);
+    return true;
+  };
+  bench.arena->allocate(4 * kMiB, 0);
+  CHECK_EQUAL(asked, 0);
+  bench.arena->allocate(2 * kMiB, 0);
+  CHECK_EQUAL(asked, 1);
   CHECK_THROWS(OutOfMemory, "out of memory", bench.arena->allocate(2 * kMiB, 0));
   bench.arena->check_integrity();
 }

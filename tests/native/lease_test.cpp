@@ -46,6 +46,20 @@ TEST(memory_outside_the_arena_is_leased_even_beyond_the_capacity) {
   CHECK(other.try_take(3 * kMiB) == Lease::granted);
 }
 
+TEST(memory_outside_the_arena_is_tried_for_within_the_capacity_whatever_the_ceiling) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));
+  Member member(board, "job");
+  board->set_ceiling(member.slot(), kMiB);
+  CHECK(member.try_take_outside(6 * kMiB));
+  CHECK(!member.try_take_outside(5 * kMiB));
+  CHECK_EQUAL(member.outside_bytes(), 6 * kMiB);
+  CHECK_EQUAL(board->used_bytes(), 6 * kMiB);
+  member.set_outside(2 * kMiB);
+  CHECK_EQUAL(member.held_bytes(), 2 * kMiB);
+  CHECK_EQUAL(member.arena_bytes(), 0U);
+}
+
 TEST(giving_back_more_than_is_held_changes_nothing) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(10 * kMiB, 1));

@@ -91,9 +91,6 @@ class CudaDaemon:
 
     def __init__(self, hollow: Hollow, budget_bytes: int, policy: str = "neaptide") -> None:
         self.hollow, self.budget_bytes, self.policy = hollow, budget_bytes, policy
-        # Buffers that libraries take after the context was made are leased when they are there, and may exceed the
-        # budget for as long: docs/cuda.md.
-        hollow.environment["HOLLOW_LIBRARY"] = "0"
         self.paths = RuntimePaths(hollow.folder / "run")
         self.jobs: list[Job] = []
         self.log = hollow.folder / "daemon.log"

@@ -20,6 +20,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "retire": (_INT, (_HANDLE, _U32)),
     "take_unheld": (_INT, (_HANDLE, _HANDLE, _U32)),
     "count": (None, (_HANDLE, _HANDLE)),
+    "allowances": (ctypes.c_uint64, (_HANDLE,)),
 }
 _MOST_AT_ONCE = 1024
 
@@ -59,6 +60,11 @@ class PageTable:
         seen = (_U32 * 3)()
         self._library.neaptide_pages_count(self._handle, seen)
         return PageCounts(*seen)
+
+    @property
+    def allowance_bytes(self) -> int:
+        """What is kept for memory of processes that is in no page: contexts, libraries."""
+        return int(self._library.neaptide_pages_allowances(self._handle))
 
     def set_isolate(self) -> None:
         """Pages are unmapped when they are given back, and zeroed when they are taken. Before the first job."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -28,10 +31,18 @@ def start_by(starter: Callable[[], None]) -> None:
 def start(board: Path, job: str, wait_seconds: float) -> None:
     """Take a slot and start the device with its launches held."""
     keeper = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", str(board.absolute())]
-    native.start(str(board), job, wait_seconds, True, keeper)
+    native.start(str(board), job, wait_seconds, True, keeper, _program())
     atexit.register(native.stop)
     place_apart(native.set_persistent)
     _hold_graphs()
+
+
+def _program() -> int:
+    """A number of the program that this process runs, where it runs it: what its libraries need is known by that."""
+    folder = ""
+    with suppress(OSError):
+        folder = os.getcwd()
+    return zlib.crc32(repr((folder, sys.orig_argv)).encode())
 
 
 def _first_use() -> None:

@@ -105,7 +105,7 @@ void Arena::Implementation::check_integrity() const {
   std::uint64_t live = 0;
   heap_.check(live);
   require(live == stats_.needed, "needed bytes are those of live blocks");
-  require(stats_.held + member_.outside_bytes() == member_.held_bytes(), "held bytes are those leased on the board");
+  require(stats_.held == member_.arena_bytes(), "held bytes are those leased on the board");
   const std::uint64_t chunks = (evicted_ ? 0 : heap_.held_chunks()) + detached_chunks_;
   const std::uint64_t hollow = evicted_ ? 0 : hollow_.bytes();
   require(chunks * chunk_bytes_ - hollow == stats_.held, "a lease for every page, a page for every lease");

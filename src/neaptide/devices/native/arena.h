@@ -66,6 +66,9 @@ struct ArenaOptions {
   /// Called without locks, once per wait, by a thread that waits although no other process holds what it lacks: with
   /// the bytes that the process would hold.
   std::function<void(std::uint64_t)> on_too_small;
+  /// Called without locks when the process alone does not fit: gives back what it leases for memory that is not there
+  /// yet. False: there is none.
+  std::function<bool()> give_allowance;
   /// Called without locks by a thread that waits for memory when the daemon has asked something of the process
   /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
   /// request finished. The claim on memory is withdrawn meanwhile.

@@ -213,6 +213,7 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
     const std::uint32_t epoch = member_.memory_epoch();
     const Attempt attempt = attempt_after_return(bytes, stream, hint);
     if (attempt.address) return *attempt.address;
+    if (attempt.alone > 0 && options_.give_allowance && options_.give_allowance()) continue;
     if (attempt.hopeless) fail(bytes, attempt, false);
     if (!std::exchange(counted, true)) {
       const Lock lock(mutex_);

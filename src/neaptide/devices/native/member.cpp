@@ -183,13 +183,29 @@ void Member::take_outside(std::uint64_t bytes) {
   outside_bytes_.fetch_add(bytes);
 }
 
-void Member::set_outside(std::uint64_t bytes) {
-  const std::uint64_t before = outside_bytes_.exchange(bytes);
-  if (bytes < before) return give(before - bytes);
+bool Member::try_take_outside(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   mend_locked();
-  charge_lease(board_->layout(), slot_, truth_.held, bytes - before);
-  truth_.held += bytes - before;
+  if (take_lease(board_->layout(), slot_, truth_.held, bytes) != Lease::granted) return false;
+  truth_.held += bytes;
+  outside_bytes_.fetch_add(bytes);
+  return true;
+}
+
+void Member::set_outside(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  mend_locked();
+  const std::uint64_t before = outside_bytes_.exchange(bytes), held = truth_.held;
+  truth_.held = held - before + bytes;
+  if (bytes < before)
+    give_lease(board_->layout(), slot_, before - bytes, truth_.held);
+  else
+    charge_lease(board_->layout(), slot_, held, bytes - before);
+}
+
+std::uint64_t Member::arena_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return truth_.held - outside_bytes();
 }
 
 std::uint64_t Member::held_bytes() const {

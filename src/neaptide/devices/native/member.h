@@ -53,11 +53,16 @@ class Member {
   // Memory of the process on the device that its arena does not manage: a GPU's context and buffers of libraries.
   /// Leases so many bytes for it before it is there; waits for them as long as it takes.
   void take_outside(std::uint64_t bytes);
+  /// As take_outside(), but never waits: false, changing nothing, when they are not granted now. Ceilings are for
+  /// tensors and do not count.
+  bool try_take_outside(std::uint64_t bytes);
   /// So many bytes are there now. They are leased even if that is more than the capacity: then nothing is granted until
   /// enough was given back.
   void set_outside(std::uint64_t bytes);
   /// What is leased for it. Changes nothing.
   std::uint64_t outside_bytes() const { return outside_bytes_.load(std::memory_order_relaxed); }
+  /// What is leased besides. Changes nothing.
+  std::uint64_t arena_bytes() const;
 
   /// The largest capacity that the board has had since this process took its slot, also while the process looked at
   /// nothing; 0: the capacity has been damaged all the time.

@@ -1,7 +1,8 @@
 """Trains until its input ends, and reads at every step what copies and fills wrote; it knows nothing of neaptide.
 
-With the word `nursery` it imports torch and makes a child of itself for each line of its input instead, which trains
-until it is killed: so hundreds of jobs start without hundreds of imports.
+With the word `late` another library takes its buffers after some steps, not after the same ones in all processes. With
+the word `nursery` it imports torch and makes a child of itself for each line of its input instead, which trains until
+it is killed: so hundreds of jobs start without hundreds of imports.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ _BLOCK_BYTES = 2 << 20
 _FILL = 173
 
 
-def train(width: int, batch: int) -> None:
+def train_late(width: int, batch: int) -> None:
+    """Use another library from some step on."""
+    train(width, batch, late=4 + os.getpid() % 4)
+
+
+def train(width: int, batch: int, late: int = -1) -> None:
     """Print the number of every step, and at the end how many blocks were wrong."""
     layers = [layer for _ in range(4) for layer in (torch.nn.Linear(width, width), torch.nn.GELU())]
     model = torch.nn.Sequential(*layers).to("cuda")
@@ -33,6 +39,8 @@ def train(width: int, batch: int) -> None:
         wrong += not torch.equal(copied.cpu(), pattern)
         wrong += not bool((filled.cpu() == _FILL).all())
         step += 1
+        if step == late:
+            torch.nn.Conv2d(1, 1, 3, device="cuda")(torch.ones(1, 1, 8, 8, device="cuda")).sum().backward()
         print(step, flush=True)
     print(json.dumps({"wrong": wrong, "steps": step}), flush=True)
 
@@ -52,4 +60,4 @@ def bring_up(width: int, batch: int) -> None:
 
 
 what, *sizes = sys.argv[1:]
-{"train": train, "nursery": bring_up}[what](*map(int, sizes))
+{"train": train, "late": train_late, "nursery": bring_up}[what](*map(int, sizes))

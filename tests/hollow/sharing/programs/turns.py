@@ -14,7 +14,7 @@ from sharing import agent, native, share, tell
 share(job=f"turns-{os.getpid()}", budget_bytes=int(os.environ["BUDGET_MIB"]) << 20)
 size = int(os.environ["TIDE_MIB"]) << 20
 torch.zeros(1, device="cuda")
-tell(ready=True)
+tell(ready=True, outside_bytes=native().outside_bytes())
 for line in sys.stdin:
     block = torch.empty(size, dtype=torch.uint8, device="cuda")
     found = int(block.cpu().max())
@@ -24,4 +24,9 @@ for line in sys.stdin:
     del block
     torch.cuda.empty_cache()
     agent().check()
-    tell(found=found, owned_bytes=native().owned_bytes(), **native().page_calls())
+    tell(
+        found=found,
+        owned_bytes=native().owned_bytes(),
+        outside_bytes=native().outside_bytes(),
+        **native().page_calls(),
+    )

@@ -40,8 +40,8 @@ void prepare(const py::object& begin) {
 }
 
 void start(const std::string& board, const std::string& job, double wait_seconds, bool held,
-           const std::vector<std::string>& keeper_command) {
-  Runtime::start({board, job, wait_seconds, held, keeper_command});
+           const std::vector<std::string>& keeper_command, std::uint32_t program) {
+  Runtime::start({board, job, wait_seconds, held, keeper_command, program});
   install_gate();
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
+#include "../../native/launch/say.h"
 #include "region/cuda_region.h"
 #include "region/nvml.h"
 #include "region/page_table.h"
@@ -16,55 +18,137 @@ namespace {
 constexpr int kAttempts = 3;
 
 constexpr auto kPause = std::chrono::milliseconds(2);
+constexpr auto kFirstContext = std::chrono::seconds(10);  // a process that stands still keeps nobody waiting longer
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+/// What libraries and kernels are taken to need before more was seen: half as much as the context, and a sixteenth of
+/// the budget at most.
+std::uint64_t allowance_beside(std::uint64_t context, const Board& board) {
+  return std::min(context / 2, board.capacity_bytes() / 16);
+}
+
+/// Whether this process may make the first context on the board.
+bool makes_first_context(CudaRegion& region, std::uint32_t slot) {
+  std::uint32_t maker = 0;
+  return region.first_context.compare_exchange_strong(maker, slot + 1) || maker == slot + 1;
+}
 
 }  // namespace
 
-OutsideMemory::OutsideMemory(Member& member) : member_(member), bus_id_(bus_id_of(member.board().region_setting())) {}
+OutsideMemory::OutsideMemory(Member& member, std::uint32_t program)
+    : member_(member), program_(program), bus_id_(bus_id_of(member.board().region_setting())) {}
 
 void OutsideMemory::expect_context() {
-  const std::uint64_t known = cuda_region(member_.board()).context_bytes.load();
+  Board& board = member_.board();
+  CudaRegion& region = cuda_region(board);
+  // Two processes that both guess too little could together exceed the budget; a single context cannot.
+  const auto deadline = std::chrono::steady_clock::now() + kFirstContext;
+  while (region.context_bytes.load() == 0 && !makes_first_context(region, member_.slot()) &&
+         std::chrono::steady_clock::now() < deadline) {
+    board.reap();
+    std::this_thread::sleep_for(kPause);
+  }
+  const std::uint64_t known = region.context_bytes.load(), capacity = board.capacity_bytes();
   // The first process on a board can only guess; a small device has a small part of its memory to spare for that.
-  const std::uint64_t guess = std::min(kUnknownContextBytes, member_.board().capacity_bytes() / 8);
-  const std::uint64_t expected = known != 0 ? known : guess;
-  if (expected > member_.board().capacity_bytes())
-    throw DriverError("the budget of " + std::to_string(member_.board().capacity_bytes() >> 20) +
-                      " MiB is too small for CUDA's own memory of " + std::to_string(expected >> 20) + " MiB");
+  const std::uint64_t context = known != 0 ? known : std::min(kUnknownContextBytes, capacity / 8);
+  if (context > capacity)
+    throw DriverError("the budget of " + mebibytes(capacity) + " is too small for CUDA's own memory of " +
+                      mebibytes(context));
+  const std::uint64_t libraries = known != 0 ? allowance_beside(known, board) : 0;
+  const std::uint64_t expected =
+      std::min(std::max(context + libraries, outside_of_program(region, program_)), capacity);
   member_.take_outside(expected);
-  CudaRegion& region = cuda_region(member_.board());
-  region.expected_outside_bytes[member_.slot()].store(std::max(expected, region.most_outside_bytes.load()));
   region.outside_bytes[member_.slot()].store(expected);
-  while (!within_budget(member_.board())) {  // the keeper and the jobs let go of pages that nobody owns
+  wait_for_room();
+}
+
+void OutsideMemory::expect_libraries(const PageBytes& page_bytes) {
+  Board& board = member_.board();
+  CudaRegion& region = cuda_region(board);
+  if (const auto context = count(page_bytes)) {
+    const std::lock_guard lock(mutex_);
+    counts_ = true;
+    seen_ = most_ = *context;
+    for_libraries_ = allowance_beside(*context, board);
+    allowance_ = std::max(*context + for_libraries_, outside_of_program(region, program_));
+    lease_locked(std::max(*context, std::min(member_.outside_bytes(), allowance_)));
+    region.context_bytes.store(*context);
+  }
+  std::uint32_t maker = member_.slot() + 1;
+  region.first_context.compare_exchange_strong(maker, 0);
+  if (allowance_ <= member_.outside_bytes()) return;
+  member_.take_outside(allowance_ - member_.outside_bytes());
+  region.outside_bytes[member_.slot()].store(allowance_);
+  wait_for_room();
+}
+
+void OutsideMemory::update(const PageBytes& page_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!counts_) return;
+  const auto seen = count(page_bytes);
+  if (!seen) return;
+  seen_ = *seen;
+  if (seen_ >= most_ || ++since_most_ >= kRecentCounts) {
+    most_ = seen_;
+    since_most_ = 0;
+  }
+  const std::uint64_t leased = member_.outside_bytes();
+  if (seen_ > leased) {
+    lease_locked(seen_);
+    know_outside_of_program(cuda_region(member_.board()), program_, seen_ + for_libraries_);
+    if (!within_budget(member_.board())) say_beyond_locked(leased);
+  }
+  const std::uint64_t wanted = wanted_locked(), now = member_.outside_bytes();
+  if (wanted < now) lease_locked(wanted);
+  // Nobody waits here: counts must go on.
+  if (wanted > now && member_.try_take_outside(wanted - now))
+    cuda_region(member_.board()).outside_bytes[member_.slot()].store(wanted);
+}
+
+bool OutsideMemory::give_allowance() {
+  const std::lock_guard lock(mutex_);
+  if (!counts_ || seen_ >= member_.outside_bytes()) return false;
+  given_at_ = member_.board().capacity_bytes();
+  lease_locked(seen_);
+  return true;
+}
+
+std::uint64_t OutsideMemory::wanted_locked() const {
+  if (given_at_ != 0 && member_.board().capacity_bytes() <= given_at_) return seen_;
+  return most_ > allowance_ ? most_ + for_libraries_ : allowance_;
+}
+
+/// What the process has outside its arena; nothing when NVML does not say, or memory moved at every look.
+std::optional<std::uint64_t> OutsideMemory::count(const PageBytes& page_bytes) const {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto before = page_bytes();
+    const auto own = before ? bytes_of(bus_id_, getpid()) : std::nullopt;
+    if (!own) return std::nullopt;
+    if (page_bytes() == before) return *own - std::min(*own, *before);
+  }
+  return std::nullopt;
+}
+
+/// Pages are made in the room that the board's word leaves, so it is right before the leases are.
+void OutsideMemory::lease_locked(std::uint64_t bytes) {
+  cuda_region(member_.board()).outside_bytes[member_.slot()].store(bytes);
+  member_.set_outside(bytes);
+}
+
+/// Until the keeper and the jobs have let go of pages that nobody owns.
+void OutsideMemory::wait_for_room() const {
+  while (!within_budget(member_.board())) {
     member_.board().reap();
     std::this_thread::sleep_for(kPause);
   }
 }
 
-void OutsideMemory::update(const std::function<std::uint64_t()>& page_bytes) {
-  const std::lock_guard lock(mutex_);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::uint64_t before = page_bytes();
-    const auto own = bytes_of(bus_id_, getpid());
-    if (!own) return;                      // what was expected stays leased
-    if (page_bytes() != before) continue;  // memory moved between the two looks
-    const std::uint64_t outside = *own - std::min(*own, before);
-    unchanged_ = outside == member_.outside_bytes() ? unchanged_ + 1 : 0;
-    member_.set_outside(outside);
-    publish(outside);
-    if (!measured_) cuda_region(member_.board()).context_bytes.store(outside);
-    measured_ = true;
-    return;
-  }
-}
-
-/// Tells the keeper how much room to leave.
-void OutsideMemory::publish(std::uint64_t outside) {
-  CudaRegion& region = cuda_region(member_.board());
-  std::uint64_t most = region.most_outside_bytes.load();
-  while (most < outside && !region.most_outside_bytes.compare_exchange_weak(most, outside)) {
-  }
-  const bool settled = unchanged_ >= kSettledCounts;
-  region.expected_outside_bytes[member_.slot()].store(settled ? outside : std::max(outside, most));
-  region.outside_bytes[member_.slot()].store(outside);
+void OutsideMemory::say_beyond_locked(std::uint64_t allowed) {
+  if (std::exchange(said_, true)) return;
+  say(std::string("neaptide: job ") + member_.board().slot(member_.slot()).job.text + " took " + mebibytes(seen_) +
+      " on the GPU besides its tensors, " + mebibytes(seen_ - allowed) +
+      " more than was kept for it: the GPU has more in use than the budget until other jobs have made way\n");
 }
 
 }  // namespace neaptide::cuda

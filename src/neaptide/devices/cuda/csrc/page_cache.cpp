@@ -225,9 +225,11 @@ std::uint64_t PageCache::owned_bytes() const {
   return owned_pages_ * chunk_bytes_;
 }
 
-std::uint64_t PageCache::charged_bytes() const {
+std::optional<std::uint64_t> PageCache::charged_bytes() const {
   const std::lock_guard lock(mutex_);
-  return importers_charged_.value_or(false) ? handles_.size() * chunk_bytes_ : 0;
+  if (handles_.empty()) return 0;
+  if (!importers_charged_) return std::nullopt;
+  return *importers_charged_ ? handles_.size() * chunk_bytes_ : 0;
 }
 
 PageCalls PageCache::calls() const {

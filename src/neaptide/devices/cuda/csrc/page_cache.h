@@ -58,8 +58,8 @@ class PageCache {
 
   /// Bytes that this process owns. Changes nothing.
   std::uint64_t owned_bytes() const;
-  /// Bytes of pages that NVML counts as this process's. Changes nothing.
-  std::uint64_t charged_bytes() const;
+  /// Bytes of pages that NVML counts as this process's; nothing while that is not known. Changes nothing.
+  std::optional<std::uint64_t> charged_bytes() const;
   PageCalls calls() const;
 
  private:

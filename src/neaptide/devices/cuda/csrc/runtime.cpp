@@ -20,6 +20,8 @@ std::atomic<bool> in_forked_child{false};
 std::atomic<bool> stopped{false};
 std::atomic<void (*)()> on_first_use{nullptr};
 
+constexpr auto kCountTime = std::chrono::milliseconds(100);  // between two counts of memory outside the arena
+
 std::uint32_t multiprocessors(int ordinal) {
   int count = 0;
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, ordinal), "count the device's SMs");
@@ -76,7 +78,13 @@ void Runtime::stop() {
   runtime->drain();
   stopped.store(true);
   instance.store(nullptr);
+  {
+    const std::lock_guard lock(runtime->counting_mutex_);
+    runtime->counting_ = false;
+  }
+  runtime->counting_changed_.notify_all();
   blocking([&] {
+    runtime->counter_.join();
     runtime->port_.reset();
     runtime->driver_.reset();
     runtime->keeper_.reset();
@@ -86,22 +94,34 @@ void Runtime::stop() {
 Runtime::Runtime(const RuntimeOptions& options)
     : member_(join([&] { return Board::open(options.board_path); }, options.job)),
       ordinal_(ordinal_of(member_->board().region_setting())),
-      outside_(*member_) {
+      outside_(*member_, options.program) {
   blocking([&] {
     keeper_ = std::make_unique<KeeperLine>(board(), options.keeper_command);
     outside_.expect_context();
   });
   StreamOptions streams{ordinal_, [this](const PassedOps& ops) { passed(ops); }};
   driver_ = std::make_unique<CudaDriver>(*member_, *keeper_, std::move(streams));
-  count_outside();
+  blocking([&] { outside_.expect_libraries([this] { return driver_->pages().charged_bytes(); }); });
   sms_ = multiprocessors(ordinal_);
   LaunchOptions launch;
   launch.memory_wait =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
   launch.drain = [this] { drain(); };
   launch.before_waiting_for_room = [this] { driver_->streams().flush(); };
+  launch.give_allowance = [this] { return outside_.give_allowance(); };
   port_ = std::make_unique<LaunchPort>(*driver_, *member_, launch);
   if (options.held) port_->hold_launches();
+  counter_ = std::thread([this] { count_again_and_again(); });
+}
+
+/// Also outside iterations, and while the program computes on the host for long.
+void Runtime::count_again_and_again() {
+  std::unique_lock lock(counting_mutex_);
+  while (!counting_changed_.wait_for(lock, kCountTime, [this] { return !counting_; })) {
+    lock.unlock();
+    count_outside();
+    lock.lock();
+  }
 }
 
 void Runtime::passed(const PassedOps& ops) {

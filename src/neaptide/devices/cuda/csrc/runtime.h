@@ -5,8 +5,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../../native/board.h"
@@ -22,6 +25,7 @@ struct RuntimeOptions {
   double wait_seconds = 60;
   bool held = false;                        // launches are held from the beginning
   std::vector<std::string> keeper_command;  // starts the keeper of the board's pages
+  std::uint32_t program = 0;                // tells programs apart
 };
 
 class Runtime {
@@ -65,6 +69,7 @@ class Runtime {
 
  private:
   void passed(const PassedOps& ops);
+  void count_again_and_again();
 
   std::unique_ptr<Member> member_;
   const int ordinal_;  // of the device among those that this process sees
@@ -74,6 +79,10 @@ class Runtime {
   std::uint32_t sms_ = 1;
   std::unique_ptr<LaunchPort> port_;
   std::atomic<int> captures_{0};
+  std::mutex counting_mutex_;  // guards what follows
+  std::condition_variable counting_changed_;
+  bool counting_ = true;
+  std::thread counter_;
 };
 
 }  // namespace neaptide::cuda

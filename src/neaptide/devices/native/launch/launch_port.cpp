@@ -1,12 +1,10 @@
 #include "launch_port.h"
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <string>
 #include <utility>
 
 #include "blocking.h"
+#include "say.h"
 
 namespace neaptide {
 
@@ -43,6 +41,7 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
     blocking(wait);
   };
   result.on_too_small = [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); };
+  result.give_allowance = options.give_allowance;
   result.on_request = [this](Request request) {
     OutsideLaunch outside(gates_);
     requests_.serve(request);
@@ -56,10 +55,7 @@ void LaunchPort::say_too_small(std::uint64_t needed_bytes) const {
   const std::string line = "neaptide: job " + job + " waits: it needs " + needed + " MiB, and the budget is " +
                            mebibytes(member_.board().capacity_bytes()) +
                            " MiB now; it goes on when there is more (neaptide budget " + needed + "MiB)\n";
-  // Nobody may be there to read it, and a full pipe would hold the program up.
-  pollfd out{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0)
-    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+  say(line);
 }
 
 Entry LaunchPort::try_enter(bool heavy) {

@@ -39,6 +39,8 @@ struct LaunchOptions {
   std::function<void()> drain;
   /// Called before a thread waits for room in flight: a device that counts kernels in batches closes its batch.
   std::function<void()> before_waiting_for_room;
+  /// Gives back leases for what is not there yet; false: there are none. See ArenaOptions. Unset: there never are.
+  std::function<bool()> give_allowance;
   /// Whether a thread of the port serves requests while the program launches nothing. Without it, call step().
   bool request_thread = true;
 };

@@ -25,12 +25,9 @@ struct Candidate {
   }
 };
 
-/// How many pages the budget has room for beside what processes have, and will soon have, outside their arenas.
+/// How many pages the budget has room for beside what processes may have outside their arenas.
 std::uint64_t pages_allowed(const Board& board) {
-  const CudaRegion& region = cuda_region(board);
-  std::uint64_t outside = 0;
-  for (std::uint32_t slot = 0; slot < kSlots; ++slot)
-    outside += std::max(region.outside_bytes[slot].load(), region.expected_outside_bytes[slot].load());
+  const std::uint64_t outside = outside_of_all(cuda_region(board));
   return (board.capacity_bytes() - std::min(board.capacity_bytes(), outside)) / board.chunk_bytes();
 }
 
@@ -139,6 +136,9 @@ int neaptide_pages_take_unheld(BoardHandle* handle, std::uint32_t* pages, std::u
   }
   return static_cast<int>(found);
 }
+
+/// What processes may have outside their arenas: their allowances.
+std::uint64_t neaptide_pages_allowances(BoardHandle* handle) { return outside_of_all(cuda_region(*handle->board)); }
 
 /// How many pages are there, free and retiring.
 void neaptide_pages_count(BoardHandle* handle, std::uint32_t* counts) {

@@ -21,7 +21,7 @@ bool lingers(std::uint64_t bus_id, std::int32_t pid) {
   return std::any_of(processes->begin(), processes->end(), [&](const GpuProcess& each) { return each.pid == pid; });
 }
 
-constexpr DeviceRegion kRegion{"cuda", 3, sizeof(CudaRegion), &initialise, &vacate, &wake, &lingers};
+constexpr DeviceRegion kRegion{"cuda", 4, sizeof(CudaRegion), &initialise, &vacate, &wake, &lingers};
 const LinkedRegion linked(kRegion);
 
 }  // namespace

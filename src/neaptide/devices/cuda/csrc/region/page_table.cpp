@@ -43,8 +43,20 @@ void vacate_pages(CudaRegion& region, std::uint32_t slot) {
       give_page(region, page);
     drop_page(region, page, slot);
   }
+  std::uint32_t maker = slot + 1;
+  region.first_context.compare_exchange_strong(maker, 0);
   region.outside_bytes[slot].store(0);
-  region.expected_outside_bytes[slot].store(0);
+}
+
+std::uint64_t outside_of_program(const CudaRegion& region, std::uint32_t program) {
+  const std::uint64_t known = region.programs[program % kKnownPrograms].load();
+  return program != 0 && known >> 32 == program ? (known & 0xffffffff) << 10 : 0;
+}
+
+void know_outside_of_program(CudaRegion& region, std::uint32_t program, std::uint64_t bytes) {
+  if (program == 0 || bytes <= outside_of_program(region, program)) return;
+  const std::uint64_t kib = std::min<std::uint64_t>((bytes + 1023) >> 10, 0xffffffff);
+  region.programs[program % kKnownPrograms].store(std::uint64_t{program} << 32 | kib);
 }
 
 PageCounts count_pages(const CudaRegion& region) {
@@ -58,11 +70,16 @@ PageCounts count_pages(const CudaRegion& region) {
   return counts;
 }
 
-bool within_budget(const Board& board, std::uint32_t more) {
-  const CudaRegion& region = cuda_region(board);
-  std::uint64_t bytes = (std::uint64_t{count_pages(region).there} + more) * board.chunk_bytes();
+std::uint64_t outside_of_all(const CudaRegion& region) {
+  std::uint64_t bytes = 0;
   for (const Word64& outside : region.outside_bytes) bytes += outside.load();
-  return bytes <= board.capacity_bytes();
+  return bytes;
+}
+
+bool within_budget(const Board& board) {
+  const CudaRegion& region = cuda_region(board);
+  const std::uint64_t pages = std::uint64_t{count_pages(region).there} * board.chunk_bytes();
+  return pages + outside_of_all(region) <= board.capacity_bytes();
 }
 
 }  // namespace neaptide::cuda

@@ -11,9 +11,10 @@
 // on its way to a process is never taken apart. The pages of a dead process become free when its slot is reaped, which
 // is when the device has torn its context down.
 //
-// The budget: pages that are not absent, owned or not, and what all processes have outside their arenas are together
-// never more than the capacity. The keeper announces a page before it looks, and a process announces its context before
-// it looks; so of two that grow at once, at least one sees the other.
+// The budget: pages that are not absent, owned or not, and what all processes may have outside their arenas are
+// together never more than the capacity. The keeper announces a page before it looks, and a process announces its
+// context before it looks; so of two that grow at once, at least one sees the other. One count decides which pages are
+// made, which retire, and what may be leased: by two, pages that retire by one would be made again by the other.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,10 @@ void give_page(CudaRegion& region, std::uint32_t page, PageState state = PageSta
 /// The slot's process is about to have a handle of the page, or has none any more.
 void hold_page(CudaRegion& region, std::uint32_t page, std::uint32_t slot);
 void drop_page(CudaRegion& region, std::uint32_t page, std::uint32_t slot);
+/// What processes of this program were seen to need outside their arenas where that was more than was kept for them; 0:
+/// nothing is known of it.
+std::uint64_t outside_of_program(const CudaRegion& region, std::uint32_t program);
+void know_outside_of_program(CudaRegion& region, std::uint32_t program, std::uint64_t bytes);
 /// Frees the pages of a process that is gone. Safe to repeat.
 void vacate_pages(CudaRegion& region, std::uint32_t slot);
 
@@ -57,7 +62,9 @@ struct PageCounts {
   std::uint32_t retiring = 0;
 };
 PageCounts count_pages(const CudaRegion& region);
-/// Whether all pages, `more` of them, and what processes have outside their arenas are within the capacity.
-bool within_budget(const Board& board, std::uint32_t more = 0);
+/// What all processes may have outside their arenas.
+std::uint64_t outside_of_all(const CudaRegion& region);
+/// Whether all pages and what processes may have outside their arenas are within the capacity.
+bool within_budget(const Board& board);
 
 }  // namespace neaptide::cuda
