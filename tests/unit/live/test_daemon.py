@@ -56,6 +56,26 @@ def test_iterations_that_a_job_reports_in_one_message_are_all_counted(world: Wor
     assert sum(end.took_ns for end in ends) == 164_000_000
 
 
+def test_the_rate_of_iterations_whose_reports_are_read_at_once_is_that_of_the_device(world: World) -> None:
+    member = world.join("a", trace(10, 20))
+    world.clock.pass_seconds(0.5)
+    for index in range(30):  # the daemon had no core meanwhile
+        member.begin_iteration()
+        member.count(5, 5)
+        world.end_iteration("a", index)
+    assert world.daemon.status().jobs[0].iterations_per_second == pytest.approx(1 / 0.004, rel=0.01)
+
+
+def test_the_iterations_in_which_a_job_was_measured_are_counted_once(world: World) -> None:
+    member = world.member("a")
+    caller = world.greet("a")
+    world.daemon.heard(caller, say.Profiled(trace(10, 20), 5))
+    member.begin_iteration()
+    world.end_iteration("a", 0)
+    world.daemon.heard(caller, say.Profiled(trace(10, 20), 4))  # measured again, with permits
+    assert world.daemon.status().jobs[0].iterations_done == 6
+
+
 def test_a_job_whose_bytes_cannot_be_moved_is_not_asked_again_at_once(world: World) -> None:
     older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
     for member in (older, younger):

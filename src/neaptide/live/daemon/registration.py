@@ -109,6 +109,7 @@ class Registration:
         if attached.arrived:
             self._measured_again(attached, measured)
         else:
+            attached.measured_iterations = attached.measured_iterations or message.measured
             self._arrive(attached, measured, budget_bytes)
 
     def budget_changed(self, budget_bytes: int) -> None:

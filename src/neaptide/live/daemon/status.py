@@ -85,7 +85,7 @@ def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> 
         kind=job.hello.kind,
         state=_state(job, ledger, now_ns),
         priority=job.hello.priority,
-        iterations_done=job.done_iterations,
+        iterations_done=job.measured_iterations + job.done_iterations,
         iterations=job.hello.iterations,
         iterations_per_second=_rate(job, now_ns),
         solo_seconds=0.0 if profile is None else profile.solo_ns / 1e9,

@@ -215,7 +215,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     state: DisplayState
     reason: str = ""  # why it failed, or waits for something that the policy cannot give
     priority: int
-    iterations_done: int  # since it was measured
+    iterations_done: int  # of a job that an earlier daemon measured: without those before
     iterations: int | None
     iterations_per_second: float  # over the last iterations; 0 before the second has ended
     solo_seconds: float  # one iteration alone, as measured; 0 before
