@@ -14,6 +14,7 @@ from neaptide.core.control.actions import SetGate
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.profile import Profile
+from neaptide.core.units import format_bytes
 from neaptide.devices.board import PERMIT_ALL, Progress
 from neaptide.live.protocol.messages import FromDaemon, Hello, IterationEnded
 
@@ -70,6 +71,12 @@ class Course:
         op = min(passed * self.ops // max(kernels, 1), self.ops - 1)
         begin_ns, end_ns = self.ends_ns[op : op + 2].tolist()
         return int(max(begin_ns, min(begin_ns + since_ns, end_ns - 1)))
+
+
+def waits_for_budget(peak_bytes: int, budget_bytes: int) -> str:
+    """Why a job waits that ran under a larger budget."""
+    problem = f"needs {format_bytes(peak_bytes)} and the budget is {format_bytes(budget_bytes)}"
+    return f"{problem}; it waits in host memory until the budget is raised (neaptide budget)"
 
 
 @dataclass(slots=True)
