@@ -145,6 +145,9 @@ def main() -> int:
     parser.add_argument("--real", type=float, default=0.2, help="share of trials whose jobs import torch")
     parser.add_argument("--latest", type=float, default=LATEST_SECONDS, help="seconds after which to interrupt")
     given = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:  # as under nohup: runs would inherit that, and go on by right
+            signal.signal(number, signal.SIG_DFL)
     done = trials(given.count, given.seed, given.real, given.latest)
     for index, trial in enumerate(done):
         folder = Path(tempfile.mkdtemp(prefix=f"t{index}-"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,6 +80,17 @@ class TestTheModule:
         assert torch.cuda.device_memory_used() == total - free
         torch.cuda.ipc_collect()
 
+    def test_the_limit_in_the_settings_of_the_allocator_is_followed(self) -> None:
+        try:
+            torch.cuda.memory._set_allocator_settings("expandable_segments:True, per_process_memory_fraction:0.25")
+            assert torch.cuda.get_per_process_memory_fraction() == 0.25
+            with pytest.raises(torch.cuda.OutOfMemoryError, match="set_per_process_memory_fraction"):
+                torch.empty(torch.cuda.mem_get_info()[1] // 3, dtype=torch.uint8, device="cuda")
+            torch.cuda.memory._set_allocator_settings("max_split_size_mb:64")
+            assert torch.cuda.get_per_process_memory_fraction() == 0.25
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+
     def test_running_out_of_memory_raises_the_error_that_programs_catch(self) -> None:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
@@ -139,6 +152,19 @@ class TestWhatCannotBe:
                 torch.ones(2, device="cuda").add(1)
             assert profile.key_averages()
         assert capfd.readouterr().err.count("profiler cannot look into the software GPU") == 1
+
+    def test_a_memory_history_is_empty_and_a_line_says_so_once(
+        self, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        for _ in range(2):
+            torch.cuda.memory._record_memory_history(max_entries=100)
+        kept = torch.ones(2, device="cuda")
+        torch.cuda.memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
+        torch.cuda.memory._record_memory_history(enabled=None)
+        assert torch.cuda.memory._snapshot()["segments"] == []
+        assert pickle.loads((tmp_path / "snapshot.pickle").read_bytes())["device_traces"] == []
+        assert capfd.readouterr().err.count("keeps no memory history") == 1
+        assert kept.is_cuda
 
     @pytest.mark.filterwarnings("ignore:Attempted to get default timeout")
     def test_nccl_is_refused(self) -> None:

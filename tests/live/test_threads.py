@@ -126,7 +126,7 @@ def test_three_training_threads_all_step_to_the_end_beside_another_job(start: St
     out, _ = process.communicate(timeout=120)
     assert (process.returncode, out.split()) == (0, ["180"])
     until(lambda: daemon.has("threads", "done"), "it to be done")
-    # Those before it was measured are not counted, nor the last one of each thread if another's end came first.
+    # The last one of each thread is not counted if another's end came first, nor those while it was measured but one's.
     assert 150 <= counted(daemon, "threads") <= 180
     other.stop.set()
 

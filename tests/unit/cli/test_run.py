@@ -34,6 +34,8 @@ from neaptide.cli.target import end_options_at_program
             "the share of deadlines to keep must be between 0.5 and 0.9999, not 99",
         ),
         (["run", "--slo-quantile", "0.9", "--", "true"], "a share of deadlines to keep needs a deadline: give an slo"),
+        (["run", "--slo", "1s", "--", "true"], "a training job has no requests, so it cannot have an slo; its"),
+        (["run", "--sms", "99999999999", "--", "true"], "sms must be between 1 and 1024, not 99999999999"),
         (["run", "--latency-critical", "--", "true"], "a training job cannot be latency-critical; its kind must be"),
         (["run", "jobs.toml", "--latency-critical"], "--latency-critical can only be given for a command; write it"),
         (["run", "--name=-o", "--", "true"], "'-o' is no name for a job"),
@@ -101,8 +103,9 @@ FLAGS = {
 }
 
 NEEDED = {
-    "--slo-quantile 0.9": "--slo 50ms",
-    "--latency-critical": "--kind inference",
+    "--slo 50ms": ("--kind inference",),
+    "--slo-quantile 0.9": ("--slo 50ms", "--kind inference"),
+    "--latency-critical": ("--kind inference",),
 }  # one without the other: refused
 
 
@@ -150,7 +153,7 @@ def test_flags_before_a_program_may_stand_in_any_order(
     for second in FLAGS:
         if FLAGS[first][0] == FLAGS[second][0]:
             continue
-        flags = dict.fromkeys([first, second, *(NEEDED[flag] for flag in (first, second) if flag in NEEDED)])
+        flags = dict.fromkeys([first, second, *NEEDED.get(first, ()), *NEEDED.get(second, ())])
         seen = understood([*" ".join(flags).split(), *dashes, *program], monkeypatch)
         assert seen["command"] == tuple(program[1:])
         assert {key: seen[key] for key, _ in (FLAGS[first], FLAGS[second])} == dict([FLAGS[first], FLAGS[second]])

@@ -20,7 +20,7 @@ def test_status_prints_no_code_of_a_job_or_of_a_problem(run: Any, monkeypatch: p
     assert outcome.code == 0
     assert outcome.out.splitlines()[1:] == [
         r"problem: the disk\x1b[2J is full",
-        r"a\x1b[2J: failed, 10/40 iterations, 2.00/s, holds 512 MiB of 600 MiB "
+        r"a\x1b[2J: failed, 10/40 iterations, 2.00/s, holds 512 MiB, needs 600 MiB "
         r"(model 100 MiB, framework 0 B, ephemeral 500 MiB): no \x1b]0;room\x07",
         r"b\x9b (process 1): not shared: \u202e",
     ]

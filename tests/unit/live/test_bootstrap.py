@@ -72,6 +72,12 @@ def test_a_process_without_a_daemon_is_left_alone(packages: Path) -> None:
     assert run("import torch", packages) == ["torch"]
 
 
+def test_a_process_that_reads_the_bootstrap_maps_it_for_others_to_see(packages: Path) -> None:
+    code = "print('bootstrap/sitecustomize.py' in open('/proc/self/maps').read())"
+    assert run(code, packages, NEAPTIDE_SOCKET="/run/daemon.sock") == ["True"]
+    assert run(code, packages) == ["False"]
+
+
 def test_torch_in_the_users_own_sitecustomize_counts(packages: Path) -> None:
     (packages / "sitecustomize.py").write_text("import torch\n")
     assert run("print('program')", packages, NEAPTIDE_SOCKET="/run/daemon.sock") == ["torch", "prepared", "program"]

@@ -65,8 +65,9 @@ def test_a_daemon_in_virtual_time_sees_processes_stop_and_go_on(board: Board, tm
     assert {job.state for job in daemon.status().jobs} == {"running"}
     process_states.append(ProcessState.STOPPED)
     clock.pass_seconds(0.2)
-    assert {job.state for job in daemon.status().jobs} == {"running"}
+    assert not any(caller.job is None or caller.job.unresponsive for caller in callers.values())
     clock.pass_seconds(0.2)
+    assert all(caller.job is not None and caller.job.unresponsive for caller in callers.values())
     assert {job.state for job in daemon.status().jobs} == {"stopped"}
     process_states.append(ProcessState.RUNNING)
     for member in members.values():

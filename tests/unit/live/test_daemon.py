@@ -12,9 +12,11 @@ from board_member import Member
 from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
 from neaptide.devices.board import Request, SlotState
+from neaptide.devices.board.figures import ProcessState
 from neaptide.live.protocol import messages as say
+from neaptide.policies.files import find_policy
 from neaptide.policies.temporal import Temporal
-from scripted_daemon import MIB, World, trace
+from scripted_daemon import MIB, ScriptedCaller, World, trace
 
 
 @pytest.fixture
@@ -54,6 +56,52 @@ def test_iterations_that_a_job_reports_in_one_message_are_all_counted(world: Wor
     ends = [entry for entry in world.entries() if isinstance(entry, IterationEnded)]
     assert sum(end.iterations for end in ends) == 41
     assert sum(end.took_ns for end in ends) == 164_000_000
+
+
+def test_the_rate_of_iterations_whose_reports_are_read_at_once_is_that_of_the_device(world: World) -> None:
+    member = world.join("a", trace(10, 20))
+    world.clock.pass_seconds(0.5)
+    for index in range(30):  # the daemon had no core meanwhile
+        member.begin_iteration()
+        member.count(5, 5)
+        world.end_iteration("a", index)
+    assert world.daemon.status().jobs[0].iterations_per_second == pytest.approx(1 / 0.004, rel=0.01)
+
+
+def test_a_job_that_is_stopped_is_shown_as_such_though_nobody_waits_for_it(world: World) -> None:
+    world.join("a", trace(10, 20))
+    world.clock.pass_seconds(1.0)
+    assert world.jobs() == {"a": "running"}
+    world.state = ProcessState.STOPPED
+    assert world.jobs() == {"a": "stopped"}
+    world.state = ProcessState.RUNNING
+    assert world.jobs() == {"a": "running"}
+
+
+def test_a_job_says_that_it_waits_for_a_budget_that_was_lowered_below_what_it_needs(tmp_path: Path) -> None:
+    world = World(tmp_path, find_policy("neaptide"))
+    member = world.join("a", trace(10, 40))
+    member.begin_iteration()
+    world.end_iteration("a", 0)
+    world.daemon.heard(ScriptedCaller(), say.SetBudget(30 * MIB))
+    world.clock.pass_seconds(1.0)
+    (job,) = world.daemon.status().jobs
+    assert (job.state, job.needs_bytes) == ("suspended", 50 * MIB)
+    assert job.reason.startswith("needs 50.0 MiB and the budget is 30.0 MiB; it waits in host memory until the budget")
+    world.daemon.heard(ScriptedCaller(), say.SetBudget(60 * MIB))
+    world.clock.pass_seconds(1.0)
+    assert world.daemon.status().jobs[0].reason == ""
+    world.close()
+
+
+def test_the_iterations_in_which_a_job_was_measured_are_counted_once(world: World) -> None:
+    member = world.member("a")
+    caller = world.greet("a")
+    world.daemon.heard(caller, say.Profiled(trace(10, 20), 5))
+    member.begin_iteration()
+    world.end_iteration("a", 0)
+    world.daemon.heard(caller, say.Profiled(trace(10, 20), 4))  # measured again, with permits
+    assert world.daemon.status().jobs[0].iterations_done == 6
 
 
 def test_a_job_whose_bytes_cannot_be_moved_is_not_asked_again_at_once(world: World) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from daemons import until
 from neaptide.live.job.serving import servers
 from neaptide.live.job.serving.requests import RequestBook, current_requests
 from neaptide.live.job.serving.servers import INSTALLERS, watch_servers
@@ -265,6 +266,50 @@ def test_grpc_tells_of_requests_that_wait_for_a_thread(model: Model) -> None:
     assert kinds.count(say.RequestCalled) == kinds.count(say.RequestAnswered) == 4
 
 
+def test_grpc_requests_that_never_reach_the_program_are_over_all_the_same(model: Model) -> None:
+    grpc = importlib.import_module("grpc")
+    holds, inside = threading.Event(), threading.Event()
+
+    def answer(message: bytes, _: Any) -> bytes:
+        inside.set()
+        holds.wait(60)
+        return model().encode() + message
+
+    def readable(message: bytes) -> bytes:
+        if message == b"unreadable":
+            raise ValueError(message)
+        return message
+
+    methods = {"Answer": grpc.unary_unary_rpc_method_handler(answer, request_deserializer=readable)}
+    handler = grpc.method_handlers_generic_handler("Service", methods)
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool, maximum_concurrent_rpcs=2)
+        server.add_generic_rpc_handlers((handler,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary("/Service/Answer")
+            holds.set()
+            assert call(b"!") == b"answer!"
+            with pytest.raises(grpc.RpcError):
+                call(b"unreadable")
+            holds.clear()
+            inside.clear()
+            first = call.future(b"?")
+            assert inside.wait(60)
+            queued = call.future(b"?")  # it waits for the thread
+            while _count(model, say.RequestExpected) < 3:
+                pass
+            with pytest.raises(grpc.RpcError, match="Concurrent RPC limit exceeded"):
+                call(b"one too many")
+            queued.cancel()
+            holds.set()
+            assert first.result() == b"answer?"
+            until(lambda: _count(model, say.RequestAnswered) == 5, "all to be over")
+        server.stop(None).wait()
+    assert _count(model, say.RequestExpected) == 4
+
+
 def test_a_framework_is_watched_when_the_program_imports_it_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
@@ -286,6 +331,10 @@ def test_another_version_of_a_framework_is_one_line_and_no_error(
     monkeypatch.setitem(sys.modules, "flask.app", types.ModuleType("flask.app"))
     watch_servers(RequestBook(), {"flask.app": servers.INSTALLERS["flask.app"]})
     assert capfd.readouterr().err.startswith("neaptide: requests of flask.app are not seen when they arrive: ")
+
+
+def _count(model: Model, kind: type[say.Message]) -> int:
+    return sum(isinstance(message, kind) for message in model.sent)
 
 
 def _get(port: int, count: int) -> None:

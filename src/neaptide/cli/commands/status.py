@@ -54,9 +54,10 @@ def line_of(job: JobStatus) -> str:
         return f"{job.name} (process {job.pid}): not shared: {job.reason}"
     done = f"{job.iterations_done}" if job.iterations is None else f"{job.iterations_done}/{job.iterations}"
     said = f"{job.name}: {job.state}, {done} iterations, {job.iterations_per_second:.2f}/s, holds "
-    said += f"{format_bytes(job.held_bytes)} of {format_bytes(job.needs_bytes)}"
-    if job.needs_bytes:
-        said += f" (model {format_bytes(job.persistent_bytes - job.framework_bytes)}, "
+    said += format_bytes(job.held_bytes)
+    if job.needs_bytes:  # it was measured; it may hold more than it needs, because memory is leased in chunks
+        said += f", needs {format_bytes(job.needs_bytes)} "
+        said += f"(model {format_bytes(job.persistent_bytes - job.framework_bytes)}, "
         said += f"framework {format_bytes(job.framework_bytes)}, "
         said += f"ephemeral {format_bytes(job.needs_bytes - job.persistent_bytes)})"
     return f"{said}: {job.reason}" if job.reason else said

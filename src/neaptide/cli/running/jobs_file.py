@@ -147,8 +147,9 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
     with where.blamed("slo"):
         deadline_seconds = None if given.slo is None else deadline_of(given.slo)
         check_deadline(deadline_seconds)
-    with where.blamed("slo_quantile", "latency_critical"):
+    with where.blamed("slo_quantile"):
         check_quantile(given.slo_quantile)
+    with where.blamed("slo_quantile", "latency_critical", "slo"):
         asked = given.slo_quantile != DEFAULT_QUANTILE
         check_serving(given.kind == "inference", given.slo is not None, asked, given.latency_critical)
     with where.blamed("iterations"):

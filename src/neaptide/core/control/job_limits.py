@@ -69,6 +69,8 @@ def check_serving(inference: bool, deadline: bool, quantile: bool, latency_criti
     """ValueError when what was given of a job's requests does not go together."""
     if latency_critical and not inference:
         raise ValueError("a training job cannot be latency-critical; its kind must be inference")
+    if deadline and not inference:
+        raise ValueError("a training job has no requests, so it cannot have an slo; its kind must be inference")
     if quantile and not deadline:
         raise ValueError("a share of deadlines to keep needs a deadline: give an slo, such as 300ms")
 

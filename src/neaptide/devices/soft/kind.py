@@ -20,6 +20,7 @@ from neaptide.devices.board.figures import SMALL_CHUNK_BYTES
 from neaptide.devices.gpu_presence import torch_finds_gpu
 from neaptide.devices.interface import DeviceAgent, DeviceSettings, GpuPresentError, setting
 
+MOST_SMS = 1024  # of a board
 _MEMORY_WAIT_SECONDS = 10 * 365 * 86400  # no job dies for memory that others hold
 
 
@@ -32,8 +33,7 @@ class SoftSettings(DeviceSettings):
     cuda_as_soft: bool | None = setting("Where there is no GPU, give the software GPU to programs that ask for cuda.")
 
     def __post_init__(self) -> None:
-        if self.sms is not None and self.sms < 1:
-            raise ValueError(f"sms must be at least 1, not {self.sms}")
+        _check_sms(self.sms)
         if self.wait is not None and not 0 <= self._wait_seconds < 2**33:
             raise ValueError(f"wait: {self.wait} is not a time; write it like 50ms or 1.5s")
 
@@ -62,8 +62,7 @@ class SoftBoardSettings(DeviceSettings):
     sms: int | None = setting("How many cores the software GPU has. Default: all.")
 
     def __post_init__(self) -> None:
-        if self.sms is not None and not 1 <= self.sms <= 1024:
-            raise ValueError(f"sms must be between 1 and 1024, not {self.sms}")
+        _check_sms(self.sms)
 
 
 class SoftKind:
@@ -159,6 +158,11 @@ def check_no_gpu() -> None:
     if os.environ.get("NEAPTIDE_DEVICE", "").partition(":")[0] != "soft":
         raise GpuPresentError
     raise ValueError("torch finds a GPU here; to use the software GPU instead of it, set CUDA_VISIBLE_DEVICES= (empty)")
+
+
+def _check_sms(sms: int | None) -> None:
+    if sms is not None and not 1 <= sms <= MOST_SMS:
+        raise ValueError(f"sms must be between 1 and {MOST_SMS}, not {sms}")
 
 
 def _processor() -> str:

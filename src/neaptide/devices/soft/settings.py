@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.core.units import parse_bytes
-from neaptide.devices.soft.kind import KIND
+from neaptide.devices.soft.kind import KIND, MOST_SMS
+
+_MOST_WAIT_SECONDS = 2**33
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,11 @@ class Settings:
     """Most SMs a kernel of this process uses; 0 means all that the board has."""
     job: str
     wait_seconds: float
+    memory_fraction: float
+    """Most that this process may lease, as a share of the device; a program may say something else later."""
 
 
-def _number(name: str, default: float) -> float:
+def _number(name: str, default: float, most: float) -> float:
     text = os.environ.get(name)
     if not text:
         return default
@@ -37,8 +41,8 @@ def _number(name: str, default: float) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(f"{name} must be a number, not {text!r}") from None
-    if value < 0:
-        raise ValueError(f"{name} must not be negative, but is {text}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{name} must be between 0 and {most:g}, not {text}")
     return value
 
 
@@ -66,10 +70,37 @@ def _capacity() -> int:
         raise ValueError(f"NEAPTIDE_SOFT_CAPACITY: {error}") from None
 
 
+def memory_fraction_in(allocator_settings: str) -> float | None:
+    """The limit in settings of torch's allocator, such as `per_process_memory_fraction:0.5`; None without one."""
+    named = [word.partition(":") for word in allocator_settings.replace(" ", "").split(",")]
+    values = [value for name, _, value in named if name == "per_process_memory_fraction"]
+    if not values:
+        return None
+    try:
+        fraction = float(values[-1])
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"per_process_memory_fraction must be between 0 and 1, not {values[-1]!r}")
+    return fraction
+
+
+def _memory_fraction() -> float:
+    """As torch reads it on CUDA: the first of these variables that is set counts."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        if name in os.environ:
+            try:
+                fraction = memory_fraction_in(os.environ[name])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+            return 1.0 if fraction is None else fraction
+    return 1.0
+
+
 def read() -> Settings:
-    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds) and NEAPTIDE_JOB."""
+    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds), NEAPTIDE_JOB, PYTORCH_CUDA_ALLOC_CONF."""
     cores = len(os.sched_getaffinity(0))
-    sms = int(_number("NEAPTIDE_SOFT_SMS", 0))
+    sms = int(_number("NEAPTIDE_SOFT_SMS", 0, MOST_SMS))
     board = os.environ.get("NEAPTIDE_SOFT_BOARD")
     job = os.environ.get("NEAPTIDE_JOB") or Path(sys.argv[0] if sys.argv else "").name or "python"
     if board and os.environ.get("NEAPTIDE_SOFT_NEW_BOARD") != "0":
@@ -83,5 +114,6 @@ def read() -> Settings:
         sms=max(1, cores if board else (sms or cores)),
         width=sms,
         job=job,
-        wait_seconds=_number("NEAPTIDE_SOFT_WAIT", 60),
+        wait_seconds=_number("NEAPTIDE_SOFT_WAIT", 60, _MOST_WAIT_SECONDS),
+        memory_fraction=_memory_fraction(),
     )

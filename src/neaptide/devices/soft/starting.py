@@ -10,6 +10,7 @@ from collections.abc import Callable
 from neaptide.devices.interface import BoardFullError
 from neaptide.devices.soft import settings
 from neaptide.devices.soft.extension import native
+from neaptide.devices.soft.torch_module.memory import set_per_process_memory_fraction
 
 _lock = threading.RLock()  # two threads may use the device first
 
@@ -36,6 +37,8 @@ def start(*, held: bool = False) -> None:
     except native.BoardFull as error:
         raise BoardFullError(str(error)) from None
     atexit.register(native.stop)
+    if chosen.memory_fraction < 1:
+        set_per_process_memory_fraction(chosen.memory_fraction)
 
 
 _starters: list[Callable[[], None]] = [start]

@@ -14,6 +14,7 @@ from neaptide.core.control.actions import SetGate
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.profile import Profile
+from neaptide.core.units import format_bytes
 from neaptide.devices.board import PERMIT_ALL, Progress
 from neaptide.live.protocol.messages import FromDaemon, Hello, IterationEnded
 
@@ -70,6 +71,12 @@ class Course:
         op = min(passed * self.ops // max(kernels, 1), self.ops - 1)
         begin_ns, end_ns = self.ends_ns[op : op + 2].tolist()
         return int(max(begin_ns, min(begin_ns + since_ns, end_ns - 1)))
+
+
+def waits_for_budget(peak_bytes: int, budget_bytes: int) -> str:
+    """Why a job waits that ran under a larger budget."""
+    problem = f"needs {format_bytes(peak_bytes)} and the budget is {format_bytes(budget_bytes)}"
+    return f"{problem}; it waits in host memory until the budget is raised (neaptide budget)"
 
 
 @dataclass(slots=True)
@@ -139,6 +146,7 @@ class AttachedJob:
     greeted_ns: int = 0
     arrived_ns: int | None = None
     done_iterations: int = 0
+    measured_iterations: int = 0  # those before it was measured, which the board does not count
     waited_ns: int = 0  # how long it could not run because of other jobs, when it was last seen
     stalled_ns: int = 0  # of these, inside iterations, for memory
     ends_ns: deque[int] = field(default_factory=lambda: deque(maxlen=17))
@@ -223,9 +231,15 @@ class AttachedJob:
         self.extra = extra
         return max(extra - before, 0)
 
-    def note_ends(self, now_ns: int, count: int) -> None:
-        """Note when iterations have ended; several reported together are taken to have ended at equal distances."""
-        before_ns = self.ends_ns[-1] if self.ends_ns else now_ns
+    def note_ends(self, now_ns: int, count: int, took_ns: int) -> None:
+        """Note when iterations have ended; several reported together are taken to have ended at equal distances.
+
+        They took so long together. Reports may be read long after, so that those before were earlier than it seemed.
+        """
+        before_ns = self.ends_ns[-1] if self.ends_ns else now_ns - took_ns
+        if (late_ns := took_ns - (now_ns - before_ns)) > 0:
+            before_ns -= late_ns
+            self.ends_ns = deque((end_ns - late_ns for end_ns in self.ends_ns), self.ends_ns.maxlen)
         latest = range(max(count - (self.ends_ns.maxlen or count), 0) + 1, count + 1)
         self.ends_ns.extend(before_ns + (now_ns - before_ns) * each // count for each in latest)
 

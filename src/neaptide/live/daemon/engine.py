@@ -182,7 +182,7 @@ class LiveEngine:
         job.started = max(job.started, job.ended)
         if not job.arrived:
             return count
-        job.note_ends(self.now_ns, count)
+        job.note_ends(self.now_ns, count, ended.took_ns)
         steps = count + job.extra_since(ended.extra)
         job.done_iterations += steps
         if job.running and job.ended == job.started:  # the one that the policy started has ended, or a later one

@@ -19,7 +19,7 @@ from neaptide.core.traces.leases import LeaseOverhead
 from neaptide.core.traces.trace import Trace
 from neaptide.core.traces.trace_format import Decoded, TraceFormatError, try_decode
 from neaptide.core.units import format_bytes, format_seconds
-from neaptide.live.daemon.attached_job import AttachedJob, Caller, EvictionReason
+from neaptide.live.daemon.attached_job import AttachedJob, Caller, EvictionReason, waits_for_budget
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.daemon.newcomers import Newcomers
 from neaptide.live.protocol import messages as say
@@ -109,6 +109,7 @@ class Registration:
         if attached.arrived:
             self._measured_again(attached, measured)
         else:
+            attached.measured_iterations = attached.measured_iterations or message.measured
             self._arrive(attached, measured, budget_bytes)
 
     def budget_changed(self, budget_bytes: int) -> None:
@@ -163,10 +164,10 @@ class Registration:
 
     def _set_aside(self, attached: AttachedJob, measured: _Measured, peak_bytes: int, budget_bytes: int) -> None:
         """Let a job that ran under a larger budget wait in host memory; RefusedError when there was none for it."""
-        problem = f"needs {format_bytes(peak_bytes)} and the budget is {format_bytes(budget_bytes)}"
         if not attached.hello.resumed and peak_bytes > attached.largest_budget_bytes:
+            problem = f"needs {format_bytes(peak_bytes)} and the budget is {format_bytes(budget_bytes)}"
             raise RefusedError(f"job {attached.name} {problem}; raise it (neaptide budget) or make the job smaller")
-        attached.waits_for = f"{problem}; it waits in host memory until the budget is raised (neaptide budget)"
+        attached.waits_for = waits_for_budget(peak_bytes, budget_bytes)
         self._too_large[attached] = measured
         self._newcomers.over(attached)
         self._engine.host_moves.evict(attached, EvictionReason.QUEUE)

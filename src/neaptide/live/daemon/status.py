@@ -12,11 +12,12 @@ from neaptide.core.control.job import DisplayState, JobKind, JobState, display_s
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.units import format_seconds
 from neaptide.devices.board import Board, Progress
-from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
+from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason, waits_for_budget
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol.messages import JobStatus, NotShared, Status
 
 _REMEMBERED = 64  # jobs that ended
+_OFF_THE_DEVICE = (DisplayState.QUEUED, DisplayState.SUSPENDED, DisplayState.EVICTED)
 _MEASURING_NS = 20_000_000_000  # a job that shows no iterations for so long is not shown as being measured any more
 
 
@@ -72,20 +73,26 @@ class StatusBuilder:
     def _of(self, job: AttachedJob) -> JobStatus:
         seen = self._board.progress(job.slot)
         job.note_waiting(seen)
-        return status_of(job, self._ledger, seen, self._engine.now_ns)
+        status = status_of(job, self._ledger, seen, self._engine.now_ns, stopped=self._engine.is_stopped(job))
+        if status.state not in _OFF_THE_DEVICE or status.reason:
+            return status
+        budget_bytes = self._board.snapshot().capacity_bytes
+        if status.needs_bytes <= budget_bytes:
+            return status
+        return replace(status, reason=waits_for_budget(status.needs_bytes, budget_bytes))
 
 
-def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int) -> JobStatus:
-    """The status of an attached job."""
+def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int, *, stopped: bool = False) -> JobStatus:
+    """The status of an attached job. `stopped`: its process is, which the daemon may have had no reason to notice."""
     profile = job.profile
     position_ns = job.position_ns(seen.done, now_ns)
     return JobStatus(
         name=job.name,
         pid=job.hello.pid,
         kind=job.hello.kind,
-        state=_state(job, ledger, now_ns),
+        state=_state(job, ledger, now_ns, stopped),
         priority=job.hello.priority,
-        iterations_done=job.done_iterations,
+        iterations_done=job.measured_iterations + job.done_iterations,
         iterations=job.hello.iterations,
         iterations_per_second=_rate(job, now_ns),
         solo_seconds=0.0 if profile is None else profile.solo_ns / 1e9,
@@ -116,7 +123,7 @@ def _status_of_none(said: NotShared) -> JobStatus:
     return JobStatus(name=said.job, pid=said.pid, kind=kind, state=state, reason=said.reason)
 
 
-def _state(job: AttachedJob, ledger: Ledger, now_ns: int) -> DisplayState:
+def _state(job: AttachedJob, ledger: Ledger, now_ns: int, stopped: bool) -> DisplayState:
     known: JobState | DisplayState
     if ledger.knows(job.name):
         known = ledger.account(job.name).state
@@ -126,7 +133,7 @@ def _state(job: AttachedJob, ledger: Ledger, now_ns: int) -> DisplayState:
         new = now_ns - job.greeted_ns < _MEASURING_NS
         known = DisplayState.MEASURING if new else DisplayState.UNMEASURED
     evicted = job.eviction in (EvictionReason.DEADLOCK, EvictionReason.NEWCOMER, EvictionReason.NO_ROOM)
-    return display_state(known, evicted=evicted, unresponsive=job.unresponsive)
+    return display_state(known, evicted=evicted, unresponsive=job.unresponsive or stopped)
 
 
 def _rate(job: AttachedJob, now_ns: int) -> float:

@@ -5,10 +5,11 @@ Both come here, so that there is one way to attach; `membership` does it at the 
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from neaptide.core.text import complain_aside
 from neaptide.devices import GpuPresentError, chosen_device, find_kind
 from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, deadline_ns_of, serving
 from neaptide.live.protocol.absence import Absence
-from neaptide.live.protocol.job_settings import JobSettings
+from neaptide.live.protocol.job_settings import BOOTSTRAP, JobSettings
 from neaptide.live.protocol.paths import RuntimePaths, check_folder, runtime_paths
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _memberships: list[Membership] = []  # one when this process is prepared, else none
 _absence: list[Absence] = []  # one when it could not be prepared
+_shown: list[mmap.mmap] = []  # of the bootstrap
 
 
 def attach(
@@ -63,6 +65,7 @@ def attach(
         latency_critical=latency_critical,
         memory_bytes=memory_bytes,
     )
+    _show()
     import torch  # noqa: F401 - under `neaptide run` this import prepares the process
 
     if _without_daemon():
@@ -131,6 +134,14 @@ def _prepare(settings: JobSettings) -> None:
     membership = Membership(settings, socket, RuntimePaths(socket.parent).board, chosen_device())
     membership.prepare()
     _memberships.append(membership)
+
+
+def _show() -> None:
+    """Map the bootstrap, as it does itself: a program may attach by itself where Python has not read it."""
+    if _shown:
+        return
+    with suppress(OSError, ValueError), (BOOTSTRAP / "sitecustomize.py").open("rb") as file:
+        _shown.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _without_daemon() -> bool:

@@ -215,7 +215,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     state: DisplayState
     reason: str = ""  # why it failed, or waits for something that the policy cannot give
     priority: int = 0
-    iterations_done: int = 0  # since it was measured
+    iterations_done: int = 0  # of a job that an earlier daemon measured: without those before
     iterations: int | None = None
     iterations_per_second: float = 0.0  # over the last iterations; 0 before the second has ended
     solo_seconds: float = 0.0  # one iteration alone, as measured; 0 before

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +14,9 @@ from neaptide.core.units import format_bytes
 from neaptide.devices.soft import torch_module
 from neaptide.devices.soft.as_cuda import streams
 from neaptide.devices.soft.as_cuda.patches import Patches
+from neaptide.devices.soft.as_cuda.saying import Saying
 from neaptide.devices.soft.extension import native
+from neaptide.devices.soft.settings import memory_fraction_in
 from neaptide.devices.soft.torch_module.one_device import Device
 
 CAPABILITY = (8, 0)  # of the first GPUs with bfloat16, which soft has too
@@ -118,6 +122,30 @@ class Ranges:
         return lambda *_: 0
 
 
+_keeps_no_history = Saying("the software GPU that stands in for cuda keeps no memory history; its snapshots are empty")
+
+
+def _record_memory_history(enabled: Any = "all", *_: Any, **__: Any) -> None:
+    if enabled:
+        _keeps_no_history()
+
+
+def _snapshot(*_: Any, **__: Any) -> dict[str, Any]:
+    return {"segments": [], "device_traces": [], "allocator_settings": {}}
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", *_: Any, **__: Any) -> None:
+    with Path(filename).open("wb") as file:
+        pickle.dump(_snapshot(), file)
+
+
+def _set_allocator_settings(settings: str) -> None:
+    """The limit is followed; where blocks are placed has no settings."""
+    fraction = memory_fraction_in(settings)
+    if fraction is not None:
+        torch_module.set_per_process_memory_fraction(fraction)
+
+
 def _do_nothing(*_: Any, **__: Any) -> None:
     pass
 
@@ -156,7 +184,10 @@ def answers() -> dict[str, Any]:
         "memory_summary": memory_summary,
         "memory_stats_as_nested_dict": memory_stats_as_nested_dict,
         "memory_snapshot": _answer([]),
-        "_record_memory_history": _do_nothing,
+        "_record_memory_history": _record_memory_history,
+        "_snapshot": _snapshot,
+        "_dump_snapshot": _dump_snapshot,
+        "_set_allocator_settings": _set_allocator_settings,
         "host_memory_stats": _answer({}),
         "get_allocator_backend": _answer("soft"),
         "device_memory_used": lambda device=None: -int.__sub__(*torch_module.mem_get_info(device)),

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from neaptide.core.text import complain_aside
 from neaptide.devices.soft.as_cuda.patches import Patches
+from neaptide.devices.soft.as_cuda.saying import Saying
 
 _IMPOSSIBLE = {
     "CUDAGraph": "CUDA graphs",
@@ -41,20 +41,8 @@ def _refusal(name: str, what: str) -> Callable[..., NoReturn] | type:
     return type(name, (), {"__new__": refuse}) if isinstance(getattr(torch.cuda, name), type) else refuse
 
 
-class _Saying:
-    """A line that is printed once."""
-
-    def __init__(self, line: str) -> None:
-        self._line: str | None = line
-
-    def __call__(self) -> None:
-        if self._line is not None:
-            complain_aside(self._line)
-        self._line = None
-
-
 def _compile(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
-    say = _Saying("torch.compile makes no code for the software GPU; running without it")
+    say = Saying("torch.compile makes no code for the software GPU; running without it")
 
     @functools.wraps(torch_compile)
     def compile(model: Any = None, *, backend: Any = "inductor", disable: bool = False, **options: Any) -> Any:  # noqa: A001
@@ -67,7 +55,7 @@ def _compile(torch_compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _profile(torch_init: Callable[..., None]) -> Callable[..., None]:
-    say = _Saying("torch's profiler cannot look into the software GPU; it records the CPU alone")
+    say = Saying("torch's profiler cannot look into the software GPU; it records the CPU alone")
 
     @functools.wraps(torch_init)
     def begin(self: Any, *args: Any, use_cuda: bool = False, use_device: str | None = None, **options: Any) -> None:

@@ -26,6 +26,16 @@ def _go_on_to_the_users_own() -> None:
         specification.loader.exec_module(module)
 
 
+def _show() -> None:
+    """Map this file, which the kernel shows to others: `neaptide run` looks for processes that have not read it."""
+    with suppress(OSError, ValueError, ImportError):  # no descriptor or no address is left; a Python without mmap
+        import mmap
+
+        with open(__file__, "rb") as file:
+            kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        setattr(sys, "neaptide_bootstrap", kept)  # noqa: B010 - this module may be replaced by the user's own
+
+
 def _prepare() -> None:
     try:
         from neaptide.live.job.attach import prepare_from_environment
@@ -78,6 +88,7 @@ try:
     _go_on_to_the_users_own()
 finally:
     if "NEAPTIDE_SOCKET" in os.environ:
+        _show()
         if "torch" in sys.modules:
             _prepare()
         else:

@@ -31,43 +31,48 @@ def _interceptor(grpc: Any, book: RequestBook) -> Any:
             handler = continuation(details)
             if handler is None or handler.request_streaming:
                 return handler
-            request = book.arrive(details.method)
+            watched = _Watched(handler.unary_stream or handler.unary_unary, book.arrive(details.method), book)
             if handler.response_streaming:
-                serve = _streaming(handler.unary_stream, request, book)
                 return grpc.unary_stream_rpc_method_handler(
-                    serve, handler.request_deserializer, handler.response_serializer
+                    watched.stream, handler.request_deserializer, handler.response_serializer
                 )
             return grpc.unary_unary_rpc_method_handler(
-                _single(handler.unary_unary, request, book), handler.request_deserializer, handler.response_serializer
+                watched.answer, handler.request_deserializer, handler.response_serializer
             )
 
     return Arrivals()
 
 
-def _single(behaviour: Any, request: Request, book: RequestBook) -> Any:
-    def serve(message: Any, context: Any) -> Any:
-        with serving((request,)):
+class _Watched:
+    """A handler of one request.
+
+    The server drops it unused when the request is one too many, its client is gone before a thread is free, or it
+    cannot be read. Then the request is over, too.
+    """
+
+    def __init__(self, behaviour: Any, request: Request, book: RequestBook) -> None:
+        self._behaviour, self._request, self._book = behaviour, request, book
+
+    def __del__(self) -> None:
+        self._book.answer(self._request)
+
+    def answer(self, message: Any, context: Any) -> Any:
+        with serving((self._request,)):
             try:
-                return behaviour(message, context)
+                return self._behaviour(message, context)
             finally:
-                book.answer(request)
+                self._book.answer(self._request)
 
-    return serve
-
-
-def _streaming(behaviour: Any, request: Request, book: RequestBook) -> Any:
-    def serve(message: Any, context: Any) -> Any:
-        with serving((request,)):
-            answers = iter(behaviour(message, context))
+    def stream(self, message: Any, context: Any) -> Any:
+        with serving((self._request,)):
+            answers = iter(self._behaviour(message, context))
         try:
             while True:
-                with serving((request,)):
+                with serving((self._request,)):
                     try:
                         answer = next(answers)
                     except StopIteration:
                         return
                 yield answer
         finally:
-            book.answer(request)
-
-    return serve
+            self._book.answer(self._request)
