@@ -11,8 +11,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from neaptide.core.device import find_device
 from neaptide.core.units import parse_bytes
-from neaptide.devices.soft.kind import KIND
+from neaptide.devices.soft.kind import KIND, parse_link
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Settings:
     """Most SMs a kernel of this process uses; 0 means all that the board has."""
     job: str
     wait_seconds: float
+    link_bandwidth: float  # to host memory, bytes per second
 
 
 def _number(name: str, default: float) -> float:
@@ -66,8 +68,18 @@ def _capacity() -> int:
         raise ValueError(f"NEAPTIDE_SOFT_CAPACITY: {error}") from None
 
 
+def _link_bandwidth() -> float:
+    text = os.environ.get("NEAPTIDE_SOFT_LINK")
+    if not text:
+        return find_device("soft").link_bandwidth
+    try:
+        return parse_link(text)
+    except ValueError as error:
+        raise ValueError(f"NEAPTIDE_SOFT_LINK: {error}") from None
+
+
 def read() -> Settings:
-    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds) and NEAPTIDE_JOB."""
+    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds), _LINK (per second) and NEAPTIDE_JOB."""
     cores = len(os.sched_getaffinity(0))
     sms = int(_number("NEAPTIDE_SOFT_SMS", 0))
     board = os.environ.get("NEAPTIDE_SOFT_BOARD")
@@ -84,4 +96,5 @@ def read() -> Settings:
         width=sms,
         job=job,
         wait_seconds=_number("NEAPTIDE_SOFT_WAIT", 60),
+        link_bandwidth=_link_bandwidth(),
     )

@@ -221,6 +221,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     solo_seconds: float  # one iteration alone, as measured; 0 before
     progress: float  # of the running iteration, 0..1
     held_bytes: int
+    over_bytes: int = 0  # in host memory over the link, where its kernels reach them; not among those held
     peak_bytes: int  # the most that it was seen to hold
     needs_bytes: int  # persistent and ephemeral leases, as measured; 0 before
     persistent_bytes: int
