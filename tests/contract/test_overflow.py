@@ -53,8 +53,8 @@ def test_a_job_that_is_killed_while_it_overflows_leaves_nothing(engine: Engine) 
 
 @engines()
 def test_under_a_policy_that_oversubscribes_nobody_waits_for_memory(engine: Engine) -> None:
-    """Peaks of 5 leases each, a quarter more than the 8 that there are."""
-    tides = [Tide(name=name, steps=rise_and_fall(4), iterations=20) for name in ("a", "b")]
+    """Peaks of 5 leases each, a quarter more than the 8 that there are and that the jobs hold between iterations."""
+    tides = [Tide(name=name, persistent=4, steps=rise_and_fall(1), iterations=20) for name in ("a", "b")]
     facts = engine.run(Scene(tides=tides, budget=8, policy=SpatialPaged()))
     assert (facts.ended, facts.failed) == ({"a", "b"}, {})
     assert [event for kind in (JobStalled, JobEvicted) for event in facts.events(kind)] == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from daemons import until
+from daemons import kill, until
 from neaptide.core.control.actions import Action, Admit, SetLimit, Start, Suspend
 from neaptide.core.control.controller import Decided
 from neaptide.core.control.events import JobEnded, JobEvicted, JobStalled
@@ -170,6 +170,7 @@ def test_a_killed_training_leaves_nothing_over_the_link(start: StartDaemon) -> N
     process = daemon.begin("a", IMAGES, pauses=True)
     until_it_pauses(process)
     assert daemon.board.snapshot().over_bytes > 0
-    process.kill()
+    kill(process)
+    go_on(process)  # only its pipe is left
     until(lambda: daemon.board.snapshot().over_bytes == 0, "them to be gone")
     daemon.check_memory()
