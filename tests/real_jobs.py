@@ -54,11 +54,14 @@ def budget_for(*jobs: tuple[str, ...]) -> int:
 class RealDaemon(DaemonThread):
     """A daemon whose jobs are real programs."""
 
-    def begin(self, name: str, arguments: tuple[str, ...], pauses: bool = False) -> subprocess.Popen[str]:
+    def begin(
+        self, name: str, arguments: tuple[str, ...], pauses: bool = False, priority: int = 0
+    ) -> subprocess.Popen[str]:
         """Start a job. If it pauses, it waits for `go_on` once it was measured."""
         command = (sys.executable, str(PROGRAM), *arguments)
         inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        environment = environment_of(JobCommand(name=name, command=command), ONE_SM, self.paths, inherited)
+        job = JobCommand(name=name, command=command, priority=priority)
+        environment = environment_of(job, ONE_SM, self.paths, inherited)
         told = subprocess.PIPE if pauses else subprocess.DEVNULL
         process = subprocess.Popen(command, env=environment, stdin=told, stdout=subprocess.PIPE, text=True)
         self.processes.append(process)

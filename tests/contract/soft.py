@@ -35,6 +35,7 @@ class Soft:
         with tempfile.TemporaryDirectory(prefix="neaptide-") as folder:
             policy = Watched(scene)
             daemon = DaemonThread(Path(folder) / "run", policy, scene.budget * LEASE)
+            began_ns = daemon.server.daemon._clock.device_ns(0)
             jobs = _Jobs(self._context, scene, daemon, Path(folder))
             try:
                 jobs.run()
@@ -50,7 +51,7 @@ class Soft:
                 scene=scene,
                 entries=list(read_runs(daemon.paths.events)[-1].entries),
                 views=policy.views,
-                held={tide.name: jobs.held(tide) for tide in scene.tides},
+                held={tide.name: jobs.held(tide, began_ns) for tide in scene.tides},
                 most_held=seen.high_water_bytes / LEASE,
                 held_at_the_end=seen.used_bytes / LEASE,
             )
@@ -99,9 +100,9 @@ class _Jobs:
             _signal(process, signal.SIGKILL)
             process.join()
 
-    def held(self, tide: Tide) -> list[tuple[int, float]]:
+    def held(self, tide: Tide, began_ns: int) -> list[tuple[int, float]]:
         lines = [line.split() for line in self._record(tide).read_text().splitlines()]
-        return [(int(at_ns), float(held)) for at_ns, held in lines]
+        return [(int(at_ns) - began_ns, float(held)) for at_ns, held in lines]
 
     def _record(self, tide: Tide) -> Path:
         return self._folder / f"{tide.name}.held"

@@ -93,14 +93,15 @@ def test_gandiva_packs_a_waiting_job_beside_the_owner_and_unpacks_it_when_that_d
     assert facts.place(facts.events(JobEnded, "a")[0]) < facts.place(facts.decided(Resume, "b")[0])
 
 
-@engines(simulator="there a job that does not fit goes on with its overflow in host memory: test_overflow.py")
+@engines()
 def test_antman_reserves_the_peak_of_the_guaranteed_job_and_suspends_a_job_that_does_not_fit_beside_it(
     engine: Engine,
 ) -> None:
-    # Of 10 leases the guaranteed job needs 6 at its peak. `fits` needs 3 of the other 4, and `large` 7.
+    # Of 10 leases the guaranteed job needs 6 at its peak. `fits` needs 3 of the other 4, and `large` 5 between its
+    # iterations already; one with less there would overflow (test_overflow.py).
     guaranteed = Tide(name="guaranteed", steps=rise_and_fall(5), iterations=12, priority=1)
     tides = [
-        Tide(name="large", steps=rise_and_fall(6), iterations=4),
+        Tide(name="large", persistent=5, steps=rise_and_fall(2), iterations=4),
         guaranteed,
         Tide(name="fits", steps=rise_and_fall(2), iterations=4),
     ]

@@ -217,6 +217,7 @@ class Watched(Policy):
         self._policy = policy = scene.policy
         self.name = policy.name  # type: ignore[misc]
         self.needs = policy.needs  # type: ignore[misc]
+        self.oversubscribes = policy.oversubscribes  # type: ignore[misc]
         self._awaited = {tide.name for tide in scene.tides if tide.trace.peak_bytes <= scene.budget * LEASE}
         self.views: list[View] = []
 

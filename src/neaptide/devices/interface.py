@@ -79,6 +79,7 @@ class MemoryFigures:
     held_peak_bytes: int
     spare_peak_bytes: int  # most free bytes inside leased chunks at a moment when a new chunk had to be leased
     outside_bytes: int = 0  # of the needed and held ones: those that are not in tensors, such as a GPU's context
+    over_bytes: int = 0  # over the link: not leased, and blocks lie there, too
 
 
 class KernelRecord(NamedTuple):
@@ -90,7 +91,7 @@ class KernelRecord(NamedTuple):
     start_ns: int
     end_ns: int
     needed_bytes: int  # in live blocks when it was launched, its own included
-    held_bytes: int  # leased at that moment
+    held_bytes: int  # leased at that moment, or over the link
     scratch_bytes: int
     stream: int
     width: int  # SMs

@@ -118,6 +118,7 @@ class NativeAgent:
             held_peak_bytes=seen["held_peak"] + outside_bytes,
             spare_peak_bytes=seen["spare_peak"],
             outside_bytes=outside_bytes,
+            over_bytes=seen["over"],
         )
 
     def check(self) -> None:

@@ -34,9 +34,6 @@ from neaptide.simulation.outcome import MemorySeries
 
 _UNBOUNDED = 2**62
 _NO_LANE = -1
-# Of the link's bandwidth, what pages reach that move when a kernel needs them. A public measurement on a GTX 1080 gives
-# 8.2 GB/s, where copies reach 12 (github.com/parallelArchitect/pascal-um-benchmark, "Naive UM").
-PAGING_SHARE = 8.2 / 12
 _CLOSED = -1  # a gate that is not open until any time
 
 
@@ -83,7 +80,6 @@ class VirtualEngine:
             budget=budget_bytes,
             highest_budget=max(self._budgets),
             link_bandwidth=device.link_bandwidth,
-            paging_bandwidth=PAGING_SHARE * device.link_bandwidth,
             oversubscribes=oversubscribes,
         )
         shared = native_contention(contention or Contention())

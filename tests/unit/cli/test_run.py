@@ -98,6 +98,7 @@ FLAGS = {
     "--memory 3MiB": ("memory", "3MiB"),
     "--sms 1": ("sms", 1),
     "--wait 1s": ("wait", "1s"),
+    "--link 4GB": ("link", "4GB"),
     "--no-cuda-as-soft": ("cuda_as_soft", False),
     "--cuda-as-soft": ("cuda_as_soft", True),
 }
@@ -133,6 +134,7 @@ def understood(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, A
         "memory": job.memory_bytes and f"{job.memory_bytes >> 20}MiB",
         "sms": device.sms,
         "wait": device.wait,
+        "link": device.link,
         "cuda_as_soft": device.cuda_as_soft,
     }
 

@@ -67,6 +67,39 @@ def test_memory_returns_when_the_device_has_passed_its_last_use(device: Device) 
     device.agent.check()
 
 
+def test_a_kernel_takes_longer_by_what_it_moves_over_the_link(device: Device) -> None:
+    """Of 8 MiB, 6 are beyond the limit: three quarters of 10 MB cross a link of 10 GB/s."""
+    device.board.set_limit(device.agent.slot, 2 * MIB)
+    address = device.agent.try_allocate(8 * MIB)
+    assert address is not None
+    memory = device.agent.memory()
+    assert (memory.held_bytes, memory.over_bytes) == (2 * MIB, 6 * MIB)
+    seen = device.board.snapshot()
+    assert (seen.used_bytes, seen.over_bytes) == (2 * MIB, 6 * MIB)
+    assert (seen.slots[0].over_bytes, seen.slots[0].limit_bytes) == (6 * MIB, 2 * MIB)
+    with device.agent.log_kernels(1) as log:
+        device.agent.try_launch(0.001, moved_bytes=10_000_000)
+        assert device.agent.next_ns() == MS + 750_000
+        device.at(2)
+        assert [record.held_bytes for record in log.read()] == [8 * MIB]
+    device.agent.try_launch(0.001)
+    assert device.agent.next_ns() == 3 * MS
+    device.at(3).free(address)
+    device.agent.check()
+    assert device.board.snapshot().over_bytes == 0
+
+
+def test_on_an_oversubscribed_board_a_job_does_not_wait_for_memory(device: Device) -> None:
+    """40 MiB on 20: half of what a kernel moves is fetched, and as much written back, at 8.2/12 of 10 GB/s."""
+    device.board.set_oversubscribed(True)
+    address = device.agent.try_allocate(40 * MIB)
+    assert address is not None
+    assert device.board.snapshot().used_bytes == 20 * MIB
+    device.agent.try_launch(0.001, moved_bytes=8_200_000)
+    assert device.agent.next_ns() in (2_200_000, 2_200_001)
+    device.at(3).free(address)
+
+
 def test_a_held_launch_waits_and_takes_no_memory(device: Device) -> None:
     device.agent.hold_launches()
     assert device.agent.try_allocate(2 * MIB) is None

@@ -105,3 +105,11 @@ def test_settings_that_are_given_come_before_others() -> None:
     settings_type = default_kind().settings_type
     flags, file = settings_type(wait="1s"), settings_type(sms=1, wait="2s", cuda_as_soft=False)
     assert flags.or_else(file) == settings_type(sms=1, wait="1s", cuda_as_soft=False)
+
+
+def test_the_link_of_the_software_gpu_is_a_bandwidth() -> None:
+    settings_type = default_kind().settings_type
+    assert settings_type(link="4GB/s").environment()["NEAPTIDE_SOFT_LINK"] == "4GB/s"
+    assert "NEAPTIDE_SOFT_LINK" not in settings_type().environment()
+    with pytest.raises(ValueError, match=r"^link: "):
+        settings_type(link="fast")

@@ -20,7 +20,7 @@ from neaptide.live.daemon.status import StatusBuilder, status_of
 from neaptide.live.protocol.messages import Hello, JobStatus, NotShared
 
 SECOND = 1_000_000_000
-UNSEEN: Any = SimpleNamespace(done=0, held_bytes=0, wanted_bytes=0)
+UNSEEN: Any = SimpleNamespace(done=0, held_bytes=0, over_bytes=0, wanted_bytes=0)
 NO_ACCOUNTS: Any = SimpleNamespace(knows=lambda _: False)
 NOBODY: Any = None
 
@@ -59,6 +59,14 @@ def test_the_status_tells_memory_of_the_model_of_the_framework_and_of_iterations
     job.profile = Profile.of(trace, Leases.of(trace, LeaseOverhead(2 << 20, 2 << 20, 2 << 20)))
     seen = status_of(job, NO_ACCOUNTS, UNSEEN, 0)
     assert "(model 100 MiB, framework 66.0 MiB, ephemeral 30.0 MiB)" in line_of(seen)
+    assert "over the link" not in line_of(seen)
+
+
+def test_the_status_tells_what_a_job_has_over_the_link() -> None:
+    job = AttachedJob("a", Hello(pid=1, slot=0, job="a"), 0, NOBODY)
+    seen: Any = SimpleNamespace(done=0, held_bytes=10 << 20, over_bytes=30 << 20, wanted_bytes=0)
+    said = line_of(status_of(job, NO_ACCOUNTS, seen, 0))
+    assert "holds 10.0 MiB of 0 B, 30.0 MiB more over the link" in said
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def without(need: Need) -> DeviceKind:
     [
         ("herald", without(Need.GATE), "gate"),
         ("mig", without(Need.SHARES), "shares"),
-        ("spatial-paged", default_kind(), "paging"),
+        ("spatial-paged", without(Need.PAGING), "paging"),
     ],
 )
 def test_a_policy_that_needs_what_the_device_cannot_do_is_refused(

@@ -15,7 +15,7 @@ FIRST = 8  # iterations alone before the first comparison
 
 class Profile(SimpleNamespace):
     def timed(self, solo_ns: int) -> Profile:
-        return Profile(solo_ns=solo_ns)
+        return Profile(solo_ns=solo_ns, peak_bytes=self.peak_bytes)
 
 
 class Job(SimpleNamespace):
@@ -30,9 +30,14 @@ class Machine:
 
     def __init__(self, solo_ns: int) -> None:
         self.posted: list[int] = []
-        self.job: Any = Job(name="a", profile=Profile(solo_ns=solo_ns))
+        self.job: Any = Job(name="a", profile=Profile(solo_ns=solo_ns, peak_bytes=50), limit_bytes=None)
         self.engine: Any = SimpleNamespace(
-            jobs={"a": self.job}, now_ns=0, jobs_changed_ns=0, post=lambda event: self.posted.append(event.solo_ns)
+            jobs={"a": self.job},
+            now_ns=0,
+            jobs_changed_ns=0,
+            post=lambda event: self.posted.append(event.solo_ns),
+            oversubscribes=False,
+            board=SimpleNamespace(snapshot=lambda: SimpleNamespace(capacity_bytes=40)),
         )
         self.times = TimesAlone(self.engine)
 
@@ -77,3 +82,14 @@ def test_an_iteration_that_began_before_the_jobs_changed_does_not_count() -> Non
     assert machine.end(200) == []
     assert machine.end(*[200] * (FIRST - 1)) == []
     assert machine.end(200) == [200]
+
+
+def test_iterations_with_bytes_over_the_link_do_not_show_the_time_alone() -> None:
+    machine = Machine(100)
+    machine.job.limit_bytes = 30
+    assert machine.end(*[200] * FIRST) == []
+    machine.job.limit_bytes = None
+    machine.engine.oversubscribes = True  # and the job needs more than the device has
+    assert machine.end(*[200] * FIRST) == []
+    machine.engine.oversubscribes = False
+    assert machine.end(*[200] * FIRST) == [200]

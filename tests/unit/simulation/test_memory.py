@@ -13,7 +13,6 @@ from neaptide.core.control.view import View
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.simulation import Outcome, Submission, simulate
-from neaptide.simulation.engine import PAGING_SHARE
 from simple_policies import Everything, Paging, Told
 
 DEVICE = find_device("V100-16GB")  # 12 GB/s to the host
@@ -206,6 +205,9 @@ def test_an_iteration_behind_a_closed_gate_is_evicted_for_one_that_waits_for_mem
     outcome = simulate(jobs(old=old, young=hill(50)), DEVICE, 100, Told(tell))
     assert times(outcome, ev.JobEvicted) == {"old": SECOND}
     assert times(outcome, ev.JobEnded) == {"young": 2 * SECOND + 5, "old": 3 * SECOND + 10}  # 5 ns each way
+
+
+PAGING_SHARE = 8.2 / 12  # core/rules/over_the_link.h
 
 
 def test_a_policy_that_oversubscribes_pays_for_paging_with_time() -> None:

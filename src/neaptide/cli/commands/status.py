@@ -60,4 +60,6 @@ def line_of(job: JobStatus) -> str:
         said += f"(model {format_bytes(job.persistent_bytes - job.framework_bytes)}, "
         said += f"framework {format_bytes(job.framework_bytes)}, "
         said += f"ephemeral {format_bytes(job.needs_bytes - job.persistent_bytes)})"
+    if job.over_bytes:
+        said += f", {format_bytes(job.over_bytes)} more over the link"
     return f"{said}: {job.reason}" if job.reason else said

@@ -71,7 +71,12 @@ class Account:
     @property
     def profile(self) -> Profile:
         """What the job holds on the device under its plan and its limit."""
-        return self.limited(self.plans[self.plan])
+        return self.limited(self.whole)
+
+    @property
+    def whole(self) -> Profile:
+        """What the job needs under its plan, wherever its limit puts it."""
+        return self.plans[self.plan]
 
     def limited(self, plan: Profile) -> Profile:
         """A plan of the job under its limit. Changes nothing."""

@@ -108,6 +108,7 @@ class Board:
             capacity_bytes=totals.capacity_bytes,
             used_bytes=totals.used_bytes,
             high_water_bytes=totals.high_water_bytes,
+            over_bytes=totals.over_bytes,
             consistent=bool(totals.consistent),
             slots=tuple(_slot(self._slots[index]) for index in range(count)),
         )
@@ -136,6 +137,7 @@ class Board:
             seen.launched,
             seen.done,
             seen.held_bytes,
+            seen.over_bytes,
             seen.wanted_bytes,
             seen.rest_bytes,
             _STATES[seen.state],
@@ -205,7 +207,7 @@ class Board:
         self._check(self._library.neaptide_board_set_share(self.handle, slot, millionths))
 
     def lift_controls(self, slot: int, *, restore: bool = False) -> None:
-        """Open permit and gate, and lift cap, ceiling, class, share and lane: nobody controls the slot any more.
+        """Open permit and gate, and lift cap, ceiling, limit, class, share and lane: nobody controls the slot any more.
 
         With `restore` the process is also asked to bring its memory back.
         """
@@ -218,6 +220,15 @@ class Board:
     def set_ceiling(self, slot: int, ceiling_bytes: int | None) -> None:
         ceiling = fig.NO_CEILING if ceiling_bytes is None else ceiling_bytes
         self._check(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
+
+    def set_limit(self, slot: int, limit_bytes: int | None) -> None:
+        """The most that the slot's process leases; what it needs beyond goes over the link. None: no limit."""
+        limit = fig.NO_CEILING if limit_bytes is None else limit_bytes
+        self._check(self._library.neaptide_board_set_limit(self.handle, slot, limit))
+
+    def set_oversubscribed(self, oversubscribed: bool) -> None:
+        """Whether processes take over the link what the capacity does not grant, instead of waiting for it."""
+        self._check(self._library.neaptide_board_set_oversubscribed(self.handle, oversubscribed))
 
     def set_lane(self, slot: int, lane: int | None) -> None:
         """The lane whose memory the slot's iterations use; core/rules/memory_grant.h says what a lane is."""

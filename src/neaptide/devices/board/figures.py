@@ -55,6 +55,7 @@ class Progress(NamedTuple):
     launched: int
     done: int
     held_bytes: int
+    over_bytes: int  # over the link
     wanted_bytes: int  # waited for now
     rest_bytes: int  # held when the running or else the last iteration was let in
     state: SlotState
@@ -87,10 +88,12 @@ class SlotFigures:
     launched: int
     done: int
     held_bytes: int
+    over_bytes: int  # over the link
     needed_bytes: int
     rest_bytes: int  # held when the running or else the last iteration was let in
     wanted_bytes: int
     ceiling_bytes: int
+    limit_bytes: int
     lane: int | None
 
     @property
@@ -99,7 +102,7 @@ class SlotFigures:
 
         Inside an iteration, gaps that its tensors leave count, too.
         """
-        return max(self.held_bytes - self.needed_bytes, 0)
+        return max(self.held_bytes + self.over_bytes - self.needed_bytes, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +112,6 @@ class BoardFigures:
     capacity_bytes: int
     used_bytes: int
     high_water_bytes: int
+    over_bytes: int
     consistent: bool
     slots: tuple[SlotFigures, ...]

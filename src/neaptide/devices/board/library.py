@@ -26,7 +26,7 @@ NATIVE = NativeLibrary(
 )
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 _HANDLE, _INT, _TEXT, _SECONDS = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_double
-_SHARE = ctypes.c_double
+_SHARE = _NANOSECONDS = _RATE = ctypes.c_double
 _SIGNATURES: dict[str, Signature] = {
     "error": (_TEXT, ()),
     "layout": (_TEXT, (_TEXT,)),
@@ -55,6 +55,8 @@ _SIGNATURES: dict[str, Signature] = {
     "board_lift_controls": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_inflight_cap": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_ceiling": (_INT, (_HANDLE, _U32, _U64)),
+    "board_set_limit": (_INT, (_HANDLE, _U32, _U64)),
+    "board_set_oversubscribed": (_INT, (_HANDLE, _U32)),
     "board_set_lane": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_lane_bytes": (_INT, (_HANDLE, _U32, _U64)),
     "board_set_request": (_INT, (_HANDLE, _U32, _U32)),
@@ -86,6 +88,7 @@ _SIGNATURES: dict[str, Signature] = {
     "port_may_run": (_INT, (_HANDLE, _U32, _U64)),
     "port_makes_way": (_INT, (_HANDLE,)),
     "port_share": (_SHARE, (_HANDLE,)),
+    "port_over_the_link_ns": (_NANOSECONDS, (_HANDLE, _U64, _RATE)),
     "port_launched": (None, (_HANDLE, _U64)),
     "port_passed": (_INT, (_HANDLE, _U64)),
     "port_allocate": (_INT, (_HANDLE, _U64, _U32, _HANDLE)),

@@ -62,12 +62,14 @@ class PortIteration:
 
 @dataclass(frozen=True, slots=True)
 class PortFigures:
-    """A port at one moment. `needed` bytes are in live blocks, `held` bytes are leased."""
+    """A port at one moment. `needed` bytes are in live blocks, `held` bytes are leased, `over` bytes over the link."""
 
     needed_bytes: int
     needed_peak_bytes: int
     held_bytes: int
     held_peak_bytes: int
+    over_bytes: int
+    over_peak_bytes: int
     spare_peak_bytes: int  # most free bytes in chunks in use when a lease was taken all the same
     evicted_bytes: int  # in host memory now
     in_flight: int  # kernels launched and not passed
@@ -134,6 +136,10 @@ class Port:
     def share(self) -> float:
         """The share of the device's SM time that the job may use. Changes nothing."""
         return float(self._library.neaptide_port_share(self._handle))
+
+    def over_the_link_ns(self, moved_bytes: int, link_bandwidth: float) -> float:
+        """How much longer a kernel takes that moves so many bytes (core/rules/over_the_link.h). Changes nothing."""
+        return float(self._library.neaptide_port_over_the_link_ns(self._handle, moved_bytes, link_bandwidth))
 
     def hold(self) -> None:
         """Make every launch wait."""

@@ -68,12 +68,15 @@ class FakeAgent:
         with self._lock:
             self._port.free(address)
 
-    def try_launch(self, seconds: float, width: int = 1, name: str = "kernel") -> bool:
-        """Launch a kernel that takes this time on `width` SMs; False when the job has to wait."""
+    def try_launch(self, seconds: float, width: int = 1, name: str = "kernel", *, moved_bytes: int = 0) -> bool:
+        """Launch a kernel that takes this time on `width` SMs; False when the job has to wait.
+
+        If bytes of the job are over the link, it takes longer by what it moves.
+        """
         with self._lock:
             if self._try_enter() is not Entry.ENTERED:
                 return False
-            self._stream.launch(name, seconds, width)
+            self._stream.launch(name, seconds, width, moved_bytes)
             self._port.exit()
             return True
 
@@ -204,6 +207,7 @@ class FakeAgent:
             held_bytes=seen.held_bytes,
             held_peak_bytes=seen.held_peak_bytes,
             spare_peak_bytes=seen.spare_peak_bytes,
+            over_bytes=seen.over_bytes,
         )
 
     def check(self) -> None:

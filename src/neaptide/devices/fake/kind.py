@@ -29,7 +29,7 @@ class FakeKind:
     """A device whose kernels only take time."""
 
     name = "fake"
-    supplies = frozenset(Need) - {Need.OVERFLOW, Need.PAGING}
+    supplies = frozenset(Need)
     settings_type: type[DeviceSettings] = FakeSettings
     board_settings_type: type[DeviceSettings] = FakeBoardSettings
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from neaptide.core.device import find_device
 from neaptide.core.rules.heavy import is_heavy
 from neaptide.devices import KernelRecord
 from neaptide.devices.board.port import Port
+
+_LINK_BANDWIDTH = find_device("soft").link_bandwidth
 
 
 @dataclass(slots=True)
@@ -20,7 +24,8 @@ class Kernel:
     width: int  # SMs
     launch_ns: int
     needed_bytes: int  # when it was launched
-    held_bytes: int
+    held_bytes: int  # leased, or over the link
+    moved_bytes: int
     start_ns: int | None = None  # None: it has not begun
     end_ns: int = 0  # once it has begun
     held: bool = False  # it could have begun, but a gate or a deadline job held it
@@ -41,10 +46,11 @@ class Stream:
     def idle(self) -> bool:
         return not self._kernels
 
-    def launch(self, name: str, seconds: float, width: int) -> None:
+    def launch(self, name: str, seconds: float, width: int, moved_bytes: int) -> None:
         self._port.launched()
         seen = self._port.figures()
-        self._kernels.append(Kernel(name, seconds, width, self._now_ns(), seen.needed_bytes, seen.held_bytes))
+        memory = seen.needed_bytes, seen.held_bytes + seen.over_bytes
+        self._kernels.append(Kernel(name, seconds, width, self._now_ns(), *memory, moved_bytes))
 
     def advance(self) -> int:
         """Run what can have run by now; how many kernels have ended."""
@@ -67,7 +73,8 @@ class Stream:
                 return None
             # A kernel that was held begins now; another began when it was launched, or when the one before it ended.
             kernel.start_ns = self._now_ns() if kernel.held else max(kernel.launch_ns, self._idle_since_ns)
-            kernel.end_ns = kernel.start_ns + lasts_ns
+            over_ns = self._port.over_the_link_ns(kernel.moved_bytes, _LINK_BANDWIDTH)
+            kernel.end_ns = kernel.start_ns + lasts_ns + math.ceil(over_ns)
         return kernel.end_ns
 
     def _lasts_ns(self, kernel: Kernel) -> int:

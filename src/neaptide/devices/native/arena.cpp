@@ -27,7 +27,8 @@ Arena::Implementation::Implementation(Driver& driver, Member& member, ArenaOptio
       range_bytes_(range_for(options_, member)),
       base_(driver.reserve(range_bytes_, chunk_bytes_)),
       heap_(base_, static_cast<std::uint32_t>(range_bytes_ / chunk_bytes_), chunk_bytes_),
-      hollow_(driver.page_bytes()) {
+      hollow_(driver.page_bytes()),
+      over_(driver.page_bytes() > 0 ? driver.page_bytes() : chunk_bytes_) {
   driver_.set_listener([this] { progress(); });
 }
 
@@ -35,7 +36,8 @@ Arena::Implementation::~Implementation() {
   if (member_.board().forked()) return;
   driver_.set_listener({});
   driver_.release(base_, range_bytes_);
-  if (!evicted_) member_.give(heap_.held_chunks() * chunk_bytes_ - hollow_.bytes());
+  if (!evicted_) member_.give(heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() - over_.bytes());
+  member_.give_over(over_.bytes());
   member_.publish_needed(0);
 }
 
@@ -53,8 +55,11 @@ void Arena::Implementation::count_needed_locked() {
 }
 
 void Arena::Implementation::count_held_locked() {
-  stats_.held = evicted_ ? 0 : (heap_.held_chunks() + detached_chunks_) * chunk_bytes_ - hollow_.bytes();
+  const std::uint64_t unleased = over_.bytes() + (evicted_ ? 0 : hollow_.bytes());
+  stats_.held = (chunks_here_locked() + detached_chunks_) * chunk_bytes_ - unleased;
   stats_.held_peak = std::max(stats_.held_peak, stats_.held);
+  stats_.over = over_.bytes();
+  stats_.over_peak = std::max(stats_.over_peak, stats_.over);
   series_.add(stats_.needed, stats_.held);
 }
 
@@ -69,6 +74,7 @@ void Arena::Implementation::reset_peaks() {
   const Lock lock = guard();
   stats_.needed_peak = stats_.needed;
   stats_.held_peak = stats_.held;
+  stats_.over_peak = stats_.over;
 }
 
 RecentNeeds Arena::Implementation::take_recent() {
@@ -106,9 +112,14 @@ void Arena::Implementation::check_integrity() const {
   heap_.check(live);
   require(live == stats_.needed, "needed bytes are those of live blocks");
   require(stats_.held == member_.arena_bytes(), "held bytes are those leased on the board");
-  const std::uint64_t chunks = (evicted_ ? 0 : heap_.held_chunks()) + detached_chunks_;
+  require(stats_.over == over_.bytes() && over_.bytes() == member_.over_bytes(), "bytes over the link");
+  over_.each(base_, base_ + range_bytes_, [&](Address start, Address end) {
+    require(hollow_.within(start, end) == 0, "what is over the link has memory");
+  });
+  const std::uint64_t chunks = chunks_here_locked() + detached_chunks_;
   const std::uint64_t hollow = evicted_ ? 0 : hollow_.bytes();
-  require(chunks * chunk_bytes_ - hollow == stats_.held, "a lease for every page, a page for every lease");
+  require(chunks * chunk_bytes_ - hollow - over_.bytes() == stats_.held,
+          "a lease for every page, a page for every lease");
   require(stats_.chunks_taken - stats_.chunks_given == chunks, "chunks taken and given back");
   require(stats_.allocations - stats_.deallocations - stats_.out_of_memory >= heap_.blocks_in_use() - drains_.size(),
           "every live block was allocated");
@@ -144,6 +155,7 @@ void Arena::reset_peaks() { implementation_->reset_peaks(); }
 RecentNeeds Arena::take_recent() { return implementation_->take_recent(); }
 void Arena::record_series(std::size_t samples) { implementation_->record_series(samples); }
 std::vector<MemorySample> Arena::series() const { return implementation_->series(); }
+void Arena::rebalance() { implementation_->rebalance(); }
 std::size_t Arena::evict(Deadline deadline) { return implementation_->evict(deadline); }
 bool Arena::restore(Deadline deadline) { return implementation_->restore(deadline); }
 bool Arena::evicted() const { return implementation_->evicted(); }

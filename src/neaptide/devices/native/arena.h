@@ -7,9 +7,12 @@
 // - Ephemeral blocks grow from the low end of the range, persistent ones from the high end.
 //
 // - A process that alone would not fit the device because of the gaps between its blocks gives the gaps' pages back
-//   (hollow_pages.h). So it can always hold what its blocks need, to the page.
+//   (page_runs.h). So it can always hold what its blocks need, to the page.
 // - An allocation fails only if the process, alone, would need more than the largest capacity that the device has had
 //   since the process took its slot. A capacity that was lowered makes it wait.
+//
+// - What the process may not lease, because of its limit or under a policy that oversubscribes, is over the link where
+//   the driver can put host memory behind chunks: allocations do not wait for it (arena_overflow.cpp).
 //
 // Lock order: (driver's listener lock) -> arena mutex -> driver calls and board atomics. The arena mutex is never held
 // while waiting for leases or streams, nor while chunks are unbacked or copied.
@@ -75,18 +78,21 @@ struct ArenaOptions {
   std::function<void(Request)> on_request;
 };
 
-/// Counters; bytes unless they say otherwise. `needed` counts live blocks, rounded; `held` counts leases.
+/// Counters; bytes unless they say otherwise. `needed` counts live blocks, rounded; `held` counts leases, `over` what
+/// is over the link: together they are what the blocks lie in.
 struct ArenaStats {
   std::uint64_t needed = 0;
   std::uint64_t needed_peak = 0;
   std::uint64_t held = 0;
   std::uint64_t held_peak = 0;
+  std::uint64_t over = 0;
+  std::uint64_t over_peak = 0;
   std::uint64_t spare_peak = 0;     // most free bytes in chunks in use when a lease was taken because no gap fitted
   std::uint64_t allocations = 0;    // calls so far
   std::uint64_t deallocations = 0;  // calls so far
   std::uint64_t needed_total = 0;   // ever allocated
-  std::uint64_t chunks_taken = 0;   // leases ever taken, in chunks
-  std::uint64_t chunks_given = 0;   // leases ever given back, in chunks
+  std::uint64_t chunks_taken = 0;   // chunks ever backed
+  std::uint64_t chunks_given = 0;   // chunks ever unbacked
   std::uint64_t lease_waits = 0;    // allocations that had to wait
   std::uint64_t out_of_memory = 0;  // allocations that failed
   std::uint64_t evicted_bytes = 0;  // on the host now
@@ -161,10 +167,15 @@ class Arena {
   /// The kept samples, oldest first. Changes nothing.
   std::vector<MemorySample> series() const;
 
-  /// Copies the chunks to host memory and gives their leases back; returns bytes given back. The process must be
-  /// quiescent: nothing launched but not done, nothing launching. Waits for the streams to be drained; throws
-  /// std::logic_error when they are not by the deadline, changing nothing. Until restore(), allocate() waits and no
-  /// block may be touched; deallocate() is fine.
+  /// An iteration begins: what is over the link comes to the device as far as leases are granted. If more is leased
+  /// than the limit, or under a policy that oversubscribes than a capacity that was lowered, chunks go over the link
+  /// instead.
+  void rebalance();
+
+  /// Copies the chunks to host memory, but for those over the link, which stay, and gives their leases back; returns
+  /// bytes given back. The process must be quiescent: nothing launched but not done, nothing launching. Waits for the
+  /// streams to be drained; throws std::logic_error when they are not by the deadline, changing nothing. Until
+  /// restore(), allocate() waits and no block may be touched; deallocate() is fine.
   std::size_t evict(Deadline deadline);
   /// Takes the leases again and brings the chunks back at their addresses, contents bit-identical. Waits for leases;
   /// false at the deadline, still evicted. Without an eviction: true.

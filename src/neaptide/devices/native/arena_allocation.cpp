@@ -53,6 +53,7 @@ AllocationAttempt Arena::Implementation::try_allocate(std::size_t bytes, StreamI
   if (attempt.hopeless) return {Allocation::over_capacity, 0, attempt.need};
   switch (attempt.lease) {
     case Lease::ceiling:
+    case Lease::limit:
       return {Allocation::ceiling, 0, attempt.need};
     case Lease::reserved:
       return {Allocation::reserved, 0, attempt.need};
@@ -115,10 +116,17 @@ Arena::Implementation::Attempt Arena::Implementation::take_block_locked(Block& f
   Attempt attempt;
   const Address start = free.pool->hint == Hint::ephemeral ? free.start : free.end() - bytes;
   if (const std::uint64_t hollow = hollow_.within(start, start + bytes)) {
-    attempt.need = hollow;
-    attempt.lease = member_.try_take(hollow);
+    const Taken taken = take(hollow, driver_.page_bytes());
+    attempt.need = taken.need;
+    attempt.lease = taken.lease;
     if (attempt.lease != Lease::granted) return attempt;
-    hollow_.remove(start, start + bytes, [this](Address from, Address to) { driver_.back_pages(from, to - from); });
+    std::uint64_t over = taken.over;
+    hollow_.remove(start, start + bytes, [&](Address from, Address to) {
+      driver_.back_pages(from, to - from);
+      const std::uint64_t part = std::min(over, to - from);
+      over_.add(from, from + part);
+      over -= part;
+    });
     count_held_locked();
   }
   attempt.address = heap_.carve(free, bytes).start;
@@ -131,22 +139,27 @@ Arena::Implementation::Attempt Arena::Implementation::take_block_locked(Block& f
 Arena::Implementation::Attempt Arena::Implementation::grow_and_take_locked(Pool& pool, ChunkRange range,
                                                                            std::uint64_t bytes, Growth growth) {
   Attempt attempt;
+  Taken taken;
   if (growth == Growth::chunks) {
-    attempt.need = heap_.bytes_of(range);
-    attempt.lease = member_.try_take(attempt.need);
+    taken = take(heap_.bytes_of(range), chunk_bytes_);
+    attempt.need = taken.need;
+    attempt.lease = taken.lease;
     if (attempt.lease != Lease::granted) return attempt;
   }
+  const Address start = heap_.address_of(range.first), end = heap_.address_of(range.end());
+  const Span over = pool.hint == Hint::ephemeral ? Span{end - taken.over, end} : Span{start, start + taken.over};
   try {
-    driver_.back(heap_.address_of(range.first), heap_.bytes_of(range));
+    back(range, over);
   } catch (...) {
-    member_.give(attempt.need);
+    if (growth == Growth::chunks) member_.give(end - start - taken.over);
+    member_.give_over(taken.over);
     throw;
   }
   heap_.add(pool, range);
+  over_.add(over.start, over.end);
   stats_.chunks_taken += range.count;
   if (growth == Growth::pages)
-    hollow_.add(heap_.address_of(range.first), heap_.address_of(range.end()),
-                [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
+    hollow_.add(start, end, [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
   count_held_locked();
   attempt = take_block_locked(*heap_.fit(pool, bytes), bytes);
   if (!attempt.address) {
@@ -165,7 +178,7 @@ void Arena::Implementation::remove_chunks_locked(ChunkRange range) {
   heap_.remove(range);
   driver_.unback(start, heap_.bytes_of(range));
   heap_.put_back(range);
-  member_.give(heap_.bytes_of(range) - hollow_.remove(start, end, [](Address, Address) {}));
+  member_.give(heap_.bytes_of(range) - hollow_.remove(start, end) - forget_over_locked(range));
   stats_.chunks_given += range.count;
   count_held_locked();
 }
@@ -175,7 +188,7 @@ void Arena::Implementation::remove_chunks_locked(ChunkRange range) {
 bool Arena::Implementation::give_gaps_locked() {
   bool all = heap_.waiting_chunks() == 0 && detached_chunks_ == 0 && drains_.empty();
   if (driver_.page_bytes() == 0) return all;
-  std::uint64_t given = 0;
+  std::uint64_t given = 0, over = 0;  // over: of what is given, bytes that were over the link
   for (const auto& [key, pool] : heap_.pools()) {
     const Event event = driver_.record(key.first);
     const bool idle = driver_.passed(event);
@@ -183,10 +196,13 @@ bool Arena::Implementation::give_gaps_locked() {
     all = all && idle;
     if (!idle) continue;
     for (const FreeKey& entry : pool->free.entries())
-      given += hollow_.add(entry.block->start, entry.block->end(),
-                           [this](Address from, Address to) { driver_.unback_pages(from, to - from); });
+      given += hollow_.add(entry.block->start, entry.block->end(), [&](Address from, Address to) {
+        driver_.unback_pages(from, to - from);
+        over += over_.remove(from, to);
+      });
   }
-  if (given > 0) member_.give(given);
+  if (given > over) member_.give(given - over);
+  if (over > 0) member_.give_over(over);
   count_held_locked();
   return all;
 }
@@ -230,7 +246,8 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
       options_.on_too_small(attempt.alone);
     }
     // A ceiling is not lifted by others giving back, so it must not keep others waiting.
-    const std::uint64_t wanted = attempt.lease == Lease::ceiling ? 0 : attempt.need;
+    const bool by_others = attempt.lease != Lease::ceiling && attempt.lease != Lease::limit;
+    const std::uint64_t wanted = by_others ? attempt.need : 0;
     if (claim)
       claim->resize(wanted);
     else

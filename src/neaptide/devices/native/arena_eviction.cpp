@@ -1,4 +1,5 @@
 // Moving a quiescent process's chunks to host memory and back to the same addresses.
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -23,7 +24,7 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
     if (!drained || heap_.waiting_chunks() > 0 || !drains_.empty())
       throw std::logic_error("evict: the process is not quiescent: work is still in flight");
     evicted_ = true;  // from here on no thread allocates
-    ranges = heap_.ranges([](auto) { return true; });
+    ranges = heap_.ranges([this](auto chunk) { return !is_over(chunk); });
   }
   std::vector<EvictedRange> copies;
   try {
@@ -38,9 +39,12 @@ std::size_t Arena::Implementation::evict(Deadline deadline) {
   }
   const Lock lock(mutex_);
   evicted_ranges_ = std::move(copies);
-  const std::uint64_t bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes();
+  const std::uint64_t bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() - over_.bytes();
   stats_.evicted_bytes = bytes;
-  stats_.chunks_given += heap_.held_chunks();
+  for (const ChunkRange& range : ranges) {
+    stats_.chunks_given += range.count;
+    stats_.evicted_bytes += forget_over_locked(range);  // pages of chunks that were over the link only in part
+  }
   member_.give(bytes);
   count_held_locked();
   return given + bytes;
@@ -88,17 +92,60 @@ Arena::Implementation::Ranges Arena::Implementation::drop_empty_evicted_locked()
     for (std::uint32_t chunk = range.first; chunk < range.end(); ++chunk) {
       heap_.remove({chunk, 1});
       heap_.put_back({chunk, 1});
-      hollow_.remove(heap_.address_of(chunk), heap_.address_of(chunk + 1), [](Address, Address) {});
+      hollow_.remove(heap_.address_of(chunk), heap_.address_of(chunk + 1));
+      if (!is_over(chunk)) continue;
+      driver_.unback(heap_.address_of(chunk), chunk_bytes_);
+      forget_over_locked({chunk, 1});
+      ++stats_.chunks_given;
     }
   }
   // If the capacity has become too small for the chunks, the gaps in them need no leases either.
   if (driver_.page_bytes() > 0 &&
-      heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() > member_.board().capacity_bytes())
+      heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() - over_.bytes() > member_.board().capacity_bytes())
     for (const auto& [key, pool] : heap_.pools())
       for (const FreeKey& entry : pool->free.entries())
-        hollow_.add(entry.block->start, entry.block->end(), [](Address, Address) {});
-  stats_.evicted_bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes();
-  return heap_.ranges([](auto) { return true; });
+        if (over_.within(entry.block->start, entry.block->end()) == 0)
+          hollow_.add(entry.block->start, entry.block->end());
+  stats_.evicted_bytes = heap_.held_chunks() * chunk_bytes_ - hollow_.bytes() - over_.bytes();
+  count_held_locked();
+  return heap_.ranges([this](auto chunk) { return !is_over(chunk); });
+}
+
+/// Puts memory behind chunks again. `over` of their bytes have no lease: whole chunks, from the last one on.
+void Arena::Implementation::back_evicted(const Ranges& ranges, std::uint64_t bytes, std::uint64_t over) {
+  std::vector<Span> away;  // one for each range
+  for (std::uint64_t left = over; away.size() < ranges.size();) {
+    const ChunkRange& range = ranges[ranges.size() - 1 - away.size()];
+    std::uint32_t first = range.end();
+    const auto without_memory = [&](std::uint32_t chunk) {
+      return hollow_.within(heap_.address_of(chunk), heap_.address_of(chunk + 1));
+    };
+    for (; left > 0 && first > range.first; --first) left -= std::min(left, chunk_bytes_ - without_memory(first - 1));
+    away.push_back({heap_.address_of(first), heap_.address_of(range.end())});
+  }
+  std::reverse(away.begin(), away.end());
+  std::size_t backed = 0;
+  try {
+    for (; backed < ranges.size(); ++backed) back(ranges[backed], away[backed]);
+  } catch (...) {
+    for (std::size_t index = 0; index < backed; ++index)
+      driver_.unback(heap_.address_of(ranges[index].first), heap_.bytes_of(ranges[index]));
+    member_.give(bytes - over);
+    member_.give_over(over);
+    throw;
+  }
+  const Lock lock(mutex_);
+  std::uint64_t added = 0;
+  for (const Span& span : away)
+    for (Address at = span.start; at < span.end; at += chunk_bytes_) {
+      Address from = at;
+      hollow_.each(at, at + chunk_bytes_, [&](Address start, Address end) {
+        added += over_.add(from, start);
+        from = end;
+      });
+      added += over_.add(from, at + chunk_bytes_);
+    }
+  if (added > over) member_.send_over(added - over);  // the last chunk is over the link as a whole
 }
 
 bool Arena::Implementation::restore(Deadline deadline) {
@@ -108,6 +155,7 @@ bool Arena::Implementation::restore(Deadline deadline) {
 
   Ranges ranges;
   std::uint64_t bytes = 0;
+  Taken taken;
   std::optional<LeaseClaim> claim;
   for (;;) {
     const std::uint32_t epoch = member_.memory_epoch();
@@ -116,27 +164,19 @@ bool Arena::Implementation::restore(Deadline deadline) {
       ranges = drop_empty_evicted_locked();
       bytes = stats_.evicted_bytes;
     }
-    if (member_.try_take(bytes) == Lease::granted) break;
+    taken = take(bytes, chunk_bytes_);
+    if (taken.lease == Lease::granted) break;
     if (claim)
-      claim->resize(bytes);
+      claim->resize(taken.need);
     else
-      claim.emplace(member_, bytes);
+      claim.emplace(member_, taken.need);
     bool in_time = false;
     run_blocking([&] { in_time = claim->wait(epoch, deadline); });
     if (!in_time) return false;
   }
   claim.reset();
 
-  std::size_t backed = 0;
-  try {
-    for (; backed < ranges.size(); ++backed)
-      driver_.back(heap_.address_of(ranges[backed].first), heap_.bytes_of(ranges[backed]));
-  } catch (...) {
-    for (std::size_t index = 0; index < backed; ++index)
-      driver_.unback(heap_.address_of(ranges[index].first), heap_.bytes_of(ranges[index]));
-    member_.give(bytes);
-    throw;
-  }
+  back_evicted(ranges, bytes, taken.over);
   // A range left over lies within one evicted range: neighbours were evicted together.
   std::size_t source = 0;
   for (const ChunkRange& range : ranges) {
@@ -156,7 +196,7 @@ bool Arena::Implementation::restore(Deadline deadline) {
     evicted_ = false;
     evicted_ranges_.clear();
     stats_.evicted_bytes = 0;
-    stats_.chunks_taken += heap_.held_chunks();
+    for (const ChunkRange& range : ranges) stats_.chunks_taken += range.count;
     count_held_locked();
     // Freed between the look and now: the streams are idle, so they can go back at once.
     for (const ChunkRange& range : heap_.ranges([&](auto chunk) { return heap_.is_empty(chunk); }))

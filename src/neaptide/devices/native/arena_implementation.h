@@ -1,5 +1,6 @@
 // The arena's state and its parts: allocation (arena_allocation.cpp), stream-ordered return (arena_return.cpp),
-// eviction (arena_eviction.cpp). Functions ending in _locked must be called with the mutex held, the others without it.
+// eviction (arena_eviction.cpp), bytes over the link (arena_overflow.cpp). Functions ending in _locked must be called
+// with the mutex held, the others without it.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,8 @@
 
 #include "arena.h"
 #include "heap.h"
-#include "hollow_pages.h"
 #include "host_buffer.h"
+#include "page_runs.h"
 #include "series.h"
 
 namespace neaptide {
@@ -39,6 +40,7 @@ class Arena::Implementation {
   RecentNeeds take_recent();
   void record_series(std::size_t samples);
   std::vector<MemorySample> series() const;
+  void rebalance();
   std::size_t evict(Deadline deadline);
   bool restore(Deadline deadline);
   bool evicted() const;
@@ -64,6 +66,17 @@ class Arena::Implementation {
   };
   /// What a new chunk is leased for: all of it, or only the pages that the block touches.
   enum class Growth : std::uint8_t { chunks, pages };
+  /// What a request for leases came to. When granted, `over` of its bytes are to be over the link; otherwise `need`
+  /// bytes of leases are waited for.
+  struct Taken {
+    Lease lease = Lease::granted;
+    std::uint64_t over = 0;
+    std::uint64_t need = 0;
+  };
+  struct Span {
+    Address start;
+    Address end;
+  };
   /// Empty chunks on their way back: handed back when the stream has passed the event, unless in use again by then.
   struct Return {
     Event event;
@@ -85,6 +98,14 @@ class Arena::Implementation {
   Attempt take_block_locked(Block& free, std::uint64_t bytes);
   Attempt grow_and_take_locked(Pool& pool, ChunkRange range, std::uint64_t bytes, Growth growth);
   void remove_chunks_locked(ChunkRange range);
+  Taken take(std::uint64_t bytes, std::uint64_t unit);
+  void back(ChunkRange range, Span over);
+  std::uint64_t forget_over_locked(ChunkRange range);
+  bool is_over(std::uint32_t chunk) const;
+  std::uint64_t chunks_here_locked() const;
+  void bring_back_locked();
+  void send_over_locked(std::uint64_t bytes);
+  std::uint64_t send_chunk_over_locked(std::uint32_t chunk);
   Attempt attempt_after_return(std::uint64_t bytes, StreamId stream, Hint hint);
   Address allocate_slowly(std::uint64_t bytes, StreamId stream, Hint hint);
   std::uint64_t alone_locked(const Attempt& attempt) const;
@@ -110,6 +131,7 @@ class Arena::Implementation {
   void run_blocking(const std::function<void()>& wait) const;
   bool await_hand_backs(Deadline deadline);
   Ranges drop_empty_evicted_locked();
+  void back_evicted(const Ranges& ranges, std::uint64_t bytes, std::uint64_t over);
   std::vector<EvictedRange> copy_out(const Ranges& ranges);
 
   Driver& driver_;
@@ -127,7 +149,8 @@ class Arena::Implementation {
   std::vector<Drain> drains_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t detached_chunks_ = 0;  // removed from the heap, lease not yet given back
-  HollowPages hollow_;
+  PageRuns hollow_;
+  PageRuns over_;  // the link; while evicted, whole chunks
   bool evicted_ = false;
   std::vector<EvictedRange> evicted_ranges_;
   ArenaStats stats_;

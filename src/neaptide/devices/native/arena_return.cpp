@@ -70,7 +70,7 @@ void Arena::Implementation::sort_out_locked(ChunkRange chunks, std::uint64_t ser
   if (keep == 0) drop_kept_locked(back);
   for (std::uint32_t chunk = chunks.first; chunk < chunks.end(); ++chunk) {
     if (heap_.chunk(chunk).emptied != serial) continue;
-    if (heap_.kept_chunks() < keep)
+    if (heap_.kept_chunks() < keep && over_.within(heap_.address_of(chunk), heap_.address_of(chunk + 1)) == 0)
       heap_.mark_emptied(chunk, Heap::kKept);
     else
       detach_locked(chunk, back);
@@ -179,7 +179,8 @@ std::size_t Arena::Implementation::hand_back(const Ranges& ranges) {
   stats_.chunks_given += bytes / chunk_bytes_;
   for (const ChunkRange& range : ranges) {
     heap_.put_back(range);
-    bytes -= hollow_.remove(heap_.address_of(range.first), heap_.address_of(range.end()), [](Address, Address) {});
+    bytes -= hollow_.remove(heap_.address_of(range.first), heap_.address_of(range.end()));
+    bytes -= forget_over_locked(range);
   }
   member_.give(bytes);
   count_held_locked();

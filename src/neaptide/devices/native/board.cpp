@@ -55,10 +55,12 @@ SlotSnapshot read_slot(const BoardLayout& board, std::uint32_t index) {
   copy.done = slot.done.load();  // before launched, so that done <= launched
   copy.launched = slot.launched.load();
   copy.held_bytes = slot.held.load().value_or(0);
+  copy.over_bytes = std::min(slot.over.load(), Sealed::kMost);
   copy.needed_bytes = slot.needed.load();
   copy.rest_bytes = slot.rest.load();
   copy.wanted_bytes = slot.wanted.load();
   copy.ceiling_bytes = slot.ceiling.load();
+  copy.limit_bytes = slot.limit.load();
   copy.waited_ns = slot.waited_ns.load();
   copy.waits_since_ns = slot.waits_since_ns.load();
   copy.stalled_ns = slot.stalled_ns.load();
@@ -131,6 +133,7 @@ BoardSnapshot Board::snapshot() const {
   });
   copy.capacity_bytes = capacity_bytes();
   copy.high_water_bytes = high_water_bytes();
+  copy.over_bytes = over_bytes();
   copy.taken_slots = static_cast<std::uint32_t>(copy.slots.size());
   return copy;
 }
@@ -207,6 +210,11 @@ void Board::set_inflight_cap(std::uint32_t slot, std::uint32_t kernels) {
   control(slot, &SlotLayout::inflight_cap, kernels);
 }
 void Board::set_ceiling(std::uint32_t slot, std::uint64_t bytes) { control(slot, &SlotLayout::ceiling, bytes); }
+void Board::set_limit(std::uint32_t slot, std::uint64_t bytes) {
+  const bool changes = slot < kSlots && layout().slots[slot].limit.load() != bytes;
+  control(slot, &SlotLayout::limit, bytes);
+  if (changes) wake_memory_waiters(layout());  // others need not leave it what goes beyond
+}
 void Board::set_request(std::uint32_t slot, Request request) { control(slot, &SlotLayout::request, request); }
 
 void Board::set_lane(std::uint32_t slot, std::uint32_t lane) {
@@ -220,6 +228,24 @@ void Board::set_lane_bytes(std::uint32_t lane, std::uint64_t bytes) {
   BoardLayout& board = layout();
   if (bytes > 0 && lanes_high(board) <= lane) board.lanes_high.store(lane + 1);
   if (board.lane_bytes[lane].exchange(bytes) != bytes) wake_memory_waiters(board);
+}
+
+void Board::set_oversubscribed(bool oversubscribed) {
+  BoardLayout& board = layout();
+  if (board.oversubscribed.exchange(oversubscribed ? 1 : 0) == (oversubscribed ? 1U : 0U)) return;
+  for (std::uint32_t index = 0, high = slots_high(board); index < high; ++index)
+    futex_wake(board.slots[index].memory_epoch, Reach::all_processes);
+}
+
+bool Board::oversubscribed() const { return layout().oversubscribed.load(std::memory_order_relaxed) == 1; }
+
+std::uint64_t Board::over_bytes() const {
+  const BoardLayout& board = layout();
+  std::uint64_t bytes = 0;
+  for (std::uint32_t index = 0, high = slots_high(board); index < high; ++index)
+    if (board.slots[index].use.load() == SlotUse::taken)
+      bytes += std::min(board.slots[index].over.load(std::memory_order_relaxed), Sealed::kMost);
+  return bytes;
 }
 
 std::uint64_t Board::lane_bytes(std::uint32_t lane) const {
@@ -238,6 +264,7 @@ void Board::lift_controls(std::uint32_t slot, bool restore) {
   write_control(slot, &SlotLayout::gate_until_ns, kAlways);
   write_control(slot, &SlotLayout::inflight_cap, kUnbounded);
   write_control(slot, &SlotLayout::ceiling, kNoCeiling);
+  write_control(slot, &SlotLayout::limit, kNoCeiling);
   write_control(slot, &SlotLayout::deadline_class, 0U);
   write_control(slot, &SlotLayout::share, kWholeShare);
   write_control(slot, &SlotLayout::lane, 0U);

@@ -96,10 +96,12 @@ inline bool operator==(const JobName& name, const std::string& text) { return na
   FIELD(std::uint64_t, launched)      /* kernels */                 \
   FIELD(std::uint64_t, done)          /* kernels */                 \
   FIELD(std::uint64_t, held_bytes)    /* leased */                  \
+  FIELD(std::uint64_t, over_bytes)    /* over the link */           \
   FIELD(std::uint64_t, needed_bytes)  /* in live blocks */          \
   FIELD(std::uint64_t, rest_bytes)    /* see board_layout.h */      \
   FIELD(std::uint64_t, wanted_bytes)  /* waited for now; 0: none */ \
   FIELD(std::uint64_t, ceiling_bytes) /* kNoCeiling: none */        \
+  FIELD(std::uint64_t, limit_bytes)   /* kNoCeiling: none */        \
   FIELD(std::uint64_t, waited_ns)     /* see Waits in member.h */   \
   FIELD(std::uint64_t, waits_since_ns)                              \
   FIELD(std::uint64_t, stalled_ns) /* see Stalls in member.h */     \
@@ -126,6 +128,7 @@ struct SlotSnapshot {
   FIELD(std::uint64_t, capacity_bytes)   \
   FIELD(std::uint64_t, used_bytes)       \
   FIELD(std::uint64_t, high_water_bytes) \
+  FIELD(std::uint64_t, over_bytes)       \
   FIELD(std::uint32_t, consistent)       \
   FIELD(std::uint32_t, taken_slots)
 
@@ -205,6 +208,8 @@ class Board {
   void set_share(std::uint32_t slot, std::uint32_t millionths);
   void set_inflight_cap(std::uint32_t slot, std::uint32_t kernels);
   void set_ceiling(std::uint32_t slot, std::uint64_t bytes);
+  /// The most that the process may lease: what it needs beyond is over the link. Write it between two iterations.
+  void set_limit(std::uint32_t slot, std::uint64_t bytes);
   void set_request(std::uint32_t slot, Request request);
   /// Puts the slot's iterations into a lane, or with kNoLane into none.
   void set_lane(std::uint32_t slot, std::uint32_t lane);
@@ -213,9 +218,15 @@ class Board {
   void set_lane_bytes(std::uint32_t lane, std::uint64_t bytes);
   /// The size of a lane. Changes nothing.
   std::uint64_t lane_bytes(std::uint32_t lane) const;
-  /// Opens permit and gate, and lifts cap, ceiling, class, share and lane: nobody controls the slot any more. With
-  /// `restore` the process is also asked to bring its memory back. A process lifts its own controls even if damage says
-  /// that its slot is free; in a slot that is free the words mean nothing.
+  /// Whether processes take over the link what the capacity does not grant, instead of waiting for it. It stays as it
+  /// is when the daemon ends: the jobs hold more than fits.
+  void set_oversubscribed(bool oversubscribed);
+  bool oversubscribed() const;
+  /// What all processes have over the link. Changes nothing.
+  std::uint64_t over_bytes() const;
+  /// Opens permit and gate, and lifts cap, ceiling, limit, class, share and lane: nobody controls the slot any more.
+  /// With `restore` the process is also asked to bring its memory back. A process lifts its own controls even if damage
+  /// says that its slot is free; in a slot that is free the words mean nothing.
   void lift_controls(std::uint32_t slot, bool restore = false);
   /// Keeps no more bytes for the slot's iteration, whatever leases it expects: its process makes no progress.
   void forget_expected_leases(std::uint32_t slot);

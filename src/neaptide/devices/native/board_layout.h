@@ -6,6 +6,8 @@
 // leaves its bytes in transit, until a reaper returns them: `begun` and `ended` bracket each operation, and when they
 // agree and stand still on all other slots,  used - sum(held)  is exactly what the dead left.
 //
+// Bytes over the link (`over`) hold no lease: they are counted per slot, and nothing is granted or kept by that count.
+//
 // Lanes (memory_grant.h) need no count of their own, and so no repair: what a lane's iterations hold is computed from
 // `held` and `rest` of its slots whenever a request is decided. A process that dies takes its part out with its slot.
 //
@@ -26,7 +28,7 @@
 namespace neaptide {
 
 inline constexpr std::uint64_t kBoardMagic = 0x4452414f42504e00;  // "\0NPBOARD" in little-endian order
-inline constexpr std::uint32_t kBoardVersion = 10;
+inline constexpr std::uint32_t kBoardVersion = 11;
 inline constexpr std::uint32_t kSlots = 64;
 inline constexpr std::uint32_t kBoardLanes = kSlots;  // each job may have its own
 inline constexpr std::uint32_t kJobWords = 8;
@@ -62,6 +64,7 @@ struct alignas(64) SlotLayout {
   // Progress: written by the owner.
   alignas(64) Word64 needed;
   Word64 expected_leases;  // the most bytes that the running iteration is expected to hold until it ends; 0: unknown
+  Word64 over;             // bytes over the link
   Word64 rest;             // bytes held when its iteration was let in; the same are expected when it has ended
   Word64 iteration;        // iterations begun, the one that waits for its permit too
   Word64 entered;          // iterations that were let in: by a permit, or because the daemon was silent
@@ -74,7 +77,8 @@ struct alignas(64) SlotLayout {
 
   // Controls: written by the daemon; the owner clears the request.
   alignas(64) Word64 ceiling;
-  Word32 lane;  // of its iterations, counted from 1; 0: none
+  Word64 limit;  // of leased bytes: what goes beyond is over the link
+  Word32 lane;   // of its iterations, counted from 1; 0: none
   Word32 permit;
   Word32 inflight_cap;
   Word32 deadline_class;    // 1: kernels of this process go before those of others that have not begun
@@ -95,8 +99,9 @@ struct BoardLayout {
   Word64 region_setting;  // what the region was made with
   Word64 chunk_bytes;
   Word64 pid_namespace;
-  Word32 slots_high;  // slots from here on were never used
-  Word32 lanes_high;  // lanes from here on never had a size
+  Word32 slots_high;      // slots from here on were never used
+  Word32 lanes_high;      // lanes from here on never had a size
+  Word32 oversubscribed;  // 1: what the capacity does not grant is over the link, and nobody waits for it
   Word64 next_age;
   Word64 next_claim;
   Word64 heartbeat_ns;  // when the daemon last said that it lives, on the monotonic clock; 0: there is none

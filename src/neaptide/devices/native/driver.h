@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
+#include <string>
 
 namespace neaptide {
 
@@ -55,6 +56,22 @@ class Driver {
   }
   /// Puts memory behind such pages again. Contents are undefined.
   virtual void back_pages(Address address, std::size_t bytes) { static_cast<void>(address), static_cast<void>(bytes); }
+
+  /// Whether memory of the host can be put behind chunks, which kernels then read and write in place over the link.
+  virtual bool maps_host() const { return false; }
+  /// As back(), with memory of the host.
+  virtual void back_with_host(Address address, std::size_t bytes) {
+    static_cast<void>(bytes);
+    throw DriverError("this device cannot put host memory at address " + std::to_string(address));
+  }
+  /// Moves the contents of backed pages between memory of the host and of the device, at the same address. Kernels that
+  /// use them may be in flight: a driver for which that matters waits for these.
+  virtual void move_to_device(Address address, std::size_t bytes) {
+    static_cast<void>(address), static_cast<void>(bytes);
+  }
+  virtual void move_to_host(Address address, std::size_t bytes) {
+    static_cast<void>(address), static_cast<void>(bytes);
+  }
 
   /// Host memory for copies, aligned to a page. Throws std::bad_alloc.
   virtual void* allocate_host(std::size_t bytes);

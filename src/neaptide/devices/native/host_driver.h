@@ -28,6 +28,9 @@ class HostDriver : public Driver {
   void unback(Address address, std::size_t bytes) override;
   std::size_t page_bytes() const override;
   void unback_pages(Address address, std::size_t bytes) override;
+  /// Its memory is the host's: kernels reach all of it, and nothing has to be moved.
+  bool maps_host() const override { return true; }
+  void back_with_host(Address address, std::size_t bytes) override { back(address, bytes); }
   void copy_to_host(void* host, Address device, std::size_t bytes) override;
   void copy_to_device(Address device, const void* host, std::size_t bytes) override;
   Event record(StreamId stream) override;

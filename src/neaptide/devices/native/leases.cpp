@@ -31,6 +31,16 @@ std::uint64_t claimed(const BoardLayout& board, const SlotLayout& slot) {
   return held <= capacity && wanted <= capacity - held ? wanted : 0;
 }
 
+/// The most that the slot's iteration is expected to lease; 0: nothing is known.
+std::uint64_t expected_of(const BoardLayout& board, const SlotLayout& slot) {
+  const std::uint64_t expected = std::min(slot.expected_leases.load(), capacity_of(board));
+  if (expected == 0) return 0;
+  const std::uint64_t within = std::min(expected, std::max<std::uint64_t>(limit_of(board, slot), 1));
+  // Where nobody waits, what is over the link already will not be leased. At a limit it may be: when it is given back,
+  // the iteration takes other bytes within its limit.
+  return board.oversubscribed.load() == 1 ? within - std::min(within - 1, slot.over.load()) : within;
+}
+
 /// An iteration, as memory_grant.h counts it.
 struct Iteration {
   std::uint64_t rank;
@@ -41,7 +51,7 @@ struct Iteration {
 Iteration iteration_of(const BoardLayout& board, const SlotLayout& slot, std::uint64_t rank) {
   const auto held = static_cast<std::int64_t>(slot.held.load().value_or(0));
   const auto wanted = static_cast<std::int64_t>(claimed(board, slot));
-  const auto expected = static_cast<std::int64_t>(std::min(slot.expected_leases.load(), capacity_of(board)));
+  const auto expected = static_cast<std::int64_t>(expected_of(board, slot));
   if (expected == 0) return {rank, wanted, 0};
   const std::int64_t peak = std::max(expected, held + wanted);
   const auto rest = static_cast<std::int64_t>(std::min(slot.rest.load(), static_cast<std::uint64_t>(peak)));
@@ -65,7 +75,7 @@ LaneIteration lane_iteration_of(const BoardLayout& board, const SlotLayout& slot
   const std::uint64_t capacity = capacity_of(board);
   const auto held = static_cast<std::int64_t>(slot.held.load().value_or(0));
   const auto wanted = static_cast<std::int64_t>(claimed(board, slot));
-  const auto expected = static_cast<std::int64_t>(std::min(slot.expected_leases.load(), capacity));
+  const auto expected = static_cast<std::int64_t>(expected_of(board, slot));
   const auto rest = static_cast<std::int64_t>(std::min(slot.rest.load(), capacity));
   const std::int64_t used = std::max<std::int64_t>(held - rest, 0);
   const std::int64_t peak = std::max(expected, held + wanted);
@@ -200,6 +210,11 @@ std::uint64_t claim_of(const SlotLayout& slot) {
   if (slot.use.load() != SlotUse::taken)
     return kDemoted;  // its other words may be damaged, and nobody writes them again
   return slot.wanted.load() > 0 ? slot.claim.load() : slot.age.load();
+}
+
+std::uint64_t limit_of(const BoardLayout& board, const SlotLayout& slot) {
+  const std::uint64_t limit = slot.limit.load();
+  return limit == kNoCeiling || daemon_silent(board) ? kNoCeiling : limit;
 }
 
 std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim) {

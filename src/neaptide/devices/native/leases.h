@@ -27,6 +27,8 @@ void give_lease(BoardLayout& board, std::uint32_t slot, std::uint64_t bytes, std
 void wake_memory_waiters(BoardLayout& board);
 /// Slots that rank before `slot` and for which bytes are kept; `claim` is the rank of `slot`.
 std::vector<std::uint32_t> elders_of(const BoardLayout& board, std::uint32_t slot, std::uint64_t claim);
+/// The limit of a slot's leases, beyond which its bytes are over the link; kNoCeiling while the daemon is silent.
+std::uint64_t limit_of(const BoardLayout& board, const SlotLayout& slot);
 /// As Board::daemon_silent.
 bool daemon_silent(const BoardLayout& board, std::uint64_t since_ns = 0);
 /// A slot's place among claims: its waiting claim, or the age of its iteration.

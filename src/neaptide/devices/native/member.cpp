@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "../../core/rules/over_the_link.h"
 #include "board_layout.h"
 #include "device_region.h"
 #include "futex.h"
@@ -31,6 +32,7 @@ void prepare(SlotLayout& slot) {
   slot.claim.store(kDemoted);
   slot.largest_capacity.store(0);
   slot.needed.store(0);
+  slot.over.store(0);
   slot.expected_leases.store(0);
   slot.rest.store(0);
   slot.launched.store(0);
@@ -40,6 +42,7 @@ void prepare(SlotLayout& slot) {
   slot.stalled_ns.store(0);
   slot.state.store(SlotState::idle);
   slot.ceiling.store(kNoCeiling);
+  slot.limit.store(kNoCeiling);
   slot.lane.store(0);
   slot.permit.store(kPermitAll);
   slot.inflight_cap.store(kUnbounded);
@@ -97,6 +100,7 @@ void Member::leave() {
     SlotLayout& slot = words();
     if (const DeviceRegion* device = board_->region()) device->vacate(region_of(layout), slot_);
     slot.wanted.store(0);
+    slot.over.store(0);
     slot.age.store(kNoIteration);
     give_lease(layout, slot_, truth_.held, 0);
     slot.use.store(SlotUse::free);
@@ -121,6 +125,7 @@ void Member::mend_locked() {
   restore(slot.start_time, self_.start_time);
   pack_job(slot, job_);
   restore(slot.wanted, truth_.wanted);
+  restore(slot.over, truth_.over);
   restore(slot.age, truth_.age);
   restore(slot.iteration, truth_.iteration);
   restore(slot.entered, truth_.entered);
@@ -151,8 +156,10 @@ Lease Member::try_take(std::uint64_t bytes) {
   const std::uint64_t ceiling = ceiling_bytes();
   const std::lock_guard lock(mutex_);
   mend_locked();
-  const auto allows = [&](std::uint64_t limit) { return truth_.held <= limit && bytes <= limit - truth_.held; };
-  if (!allows(own_limit_bytes()) || (!allows(ceiling) && !daemon_silent())) return Lease::ceiling;
+  const auto allows = [&](std::uint64_t limit, std::uint64_t has) { return has <= limit && bytes <= limit - has; };
+  if (!allows(own_limit_bytes(), truth_.held + truth_.over)) return Lease::ceiling;
+  if (!allows(ceiling, truth_.held) && !daemon_silent()) return Lease::ceiling;
+  if (!allows(limit_bytes(), truth_.held)) return Lease::limit;
   const Lease lease = take_lease(layout, slot_, truth_.held, bytes);
   if (lease == Lease::granted) truth_.held += bytes;
   return lease;
@@ -176,6 +183,74 @@ void Member::give(std::uint64_t bytes) {
     throw std::logic_error("gave back " + std::to_string(bytes) + " bytes, but holds " + std::to_string(truth_.held));
   truth_.held -= bytes;
   give_lease(layout, slot_, bytes, truth_.held);
+}
+
+bool Member::overflows(Lease refused) const {
+  if (refused == Lease::limit) return true;
+  return (refused == Lease::full || refused == Lease::reserved) && board_->oversubscribed();
+}
+
+std::uint64_t Member::room_bytes() const {
+  const std::uint64_t limit = limit_bytes();
+  std::uint64_t room = kNoCeiling;
+  if (board_->oversubscribed()) {
+    const std::uint64_t capacity = board_->capacity_bytes();
+    room = capacity - std::min(board_->used_bytes(), capacity);
+  }
+  const std::lock_guard lock(mutex_);
+  return std::min(room, limit - std::min(truth_.held, limit));
+}
+
+void Member::count_over_locked(std::uint64_t bytes) {
+  truth_.over = bytes;
+  over_bytes_.store(bytes, std::memory_order_relaxed);
+  words().over.store(bytes);
+}
+
+void Member::take_over(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  count_over_locked(truth_.over + bytes);
+}
+
+void Member::give_over(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > truth_.over)
+    throw std::logic_error("gave back " + std::to_string(bytes) + " bytes over the link, but has " +
+                           std::to_string(truth_.over));
+  count_over_locked(truth_.over - bytes);
+}
+
+bool Member::bring_back(std::uint64_t bytes) {
+  if (try_take(bytes) != Lease::granted) return false;
+  const std::lock_guard lock(mutex_);
+  count_over_locked(truth_.over - bytes);
+  words().rest.store(words().rest.load() + bytes);
+  return true;
+}
+
+void Member::send_over(std::uint64_t bytes) {
+  take_over(bytes);
+  give(bytes);
+  const std::lock_guard lock(mutex_);
+  if (words().rest.load() > truth_.held) words().rest.store(truth_.held);
+}
+
+std::uint64_t Member::excess_bytes() const {
+  const std::uint64_t limit = limit_bytes(), held = held_bytes();
+  const std::uint64_t beyond = held - std::min(held, limit);
+  if (!board_->oversubscribed()) return beyond;
+  const std::uint64_t capacity = board_->capacity_bytes(), used = board_->used_bytes();
+  return std::max(beyond, std::min(used - std::min(used, capacity), held));
+}
+
+double Member::over_the_link_ns(std::uint64_t moved_bytes, double link_bandwidth) const {
+  const auto moved = static_cast<double>(moved_bytes);
+  if (board_->oversubscribed()) {
+    const auto all = static_cast<double>(board_->used_bytes() + board_->over_bytes());
+    return paging_ns(all, static_cast<double>(board_->capacity_bytes()), moved, link_bandwidth);
+  }
+  const auto over = static_cast<double>(over_bytes());
+  return neaptide::over_the_link_ns(over, over + static_cast<double>(held_bytes()), moved, link_bandwidth);
 }
 
 void Member::take_outside(std::uint64_t bytes) {
@@ -311,6 +386,7 @@ double Member::share() const {
 }
 std::uint32_t Member::inflight_cap() const { return words().inflight_cap.load(std::memory_order_relaxed); }
 std::uint64_t Member::ceiling_bytes() const { return words().ceiling.load(); }
+std::uint64_t Member::limit_bytes() const { return limit_of(board_->layout(), words()); }
 Request Member::request() const {
   const Request request = words().request.load(std::memory_order_relaxed);
   return request <= Request::resume ? request : Request::none;

@@ -17,8 +17,8 @@ namespace neaptide {
 struct SlotLayout;
 
 /// Why a lease was or was not granted. `reserved`: the bytes are there, but an older iteration
-/// waits for them or is expected to need them.
-enum class Lease { granted, full, reserved, ceiling };
+/// waits for them or is expected to need them. `limit`: more than the process is to have on the device.
+enum class Lease { granted, full, reserved, ceiling, limit };
 
 /// Membership of the calling process; the slot is left in the destructor, or reaped when the process dies without it.
 /// Thread-safe; no call waits for another process unless it says so. In a forked child every call throws BoardError,
@@ -49,6 +49,27 @@ class Member {
   void give(std::uint64_t bytes);
   /// Bytes leased now, those for memory outside the arena among them. Changes nothing.
   std::uint64_t held_bytes() const;
+
+  // Bytes over the link: in host memory, where kernels reach them. They hold no lease.
+  /// Whether a process whose lease was refused for this reason takes the bytes over the link instead of waiting.
+  bool overflows(Lease refused) const;
+  /// What it could lease at most, by its limit and, where nobody waits, by the free capacity.
+  std::uint64_t room_bytes() const;
+  /// So many bytes more, or fewer, are over the link.
+  void take_over(std::uint64_t bytes);
+  void give_over(std::uint64_t bytes);
+  /// Leases bytes that were over the link and outlive iterations; false, changing nothing, when they are not granted.
+  bool bring_back(std::uint64_t bytes);
+  /// Gives the lease of bytes that are over the link from now on.
+  void send_over(std::uint64_t bytes);
+  /// Leased bytes that should be over the link: beyond the limit or, where the device is oversubscribed, beyond a
+  /// capacity that was lowered.
+  std::uint64_t excess_bytes() const;
+  std::uint64_t over_bytes() const { return over_bytes_.load(std::memory_order_relaxed); }
+  /// Whether over_the_link_ns() can be more than 0. Cheap.
+  bool may_pay_for_link() const { return over_bytes() > 0 || board_->oversubscribed(); }
+  /// How much longer a kernel takes that moves so many bytes (core/rules/over_the_link.h); bytes per second.
+  double over_the_link_ns(std::uint64_t moved_bytes, double link_bandwidth) const;
 
   // Memory of the process on the device that its arena does not manage: a GPU's context and buffers of libraries.
   /// Leases so many bytes for it before it is there; waits for them as long as it takes.
@@ -106,6 +127,8 @@ class Member {
   double share() const;
   std::uint32_t inflight_cap() const;
   std::uint64_t ceiling_bytes() const;
+  /// The most that the process may lease; what it needs beyond goes over the link.
+  std::uint64_t limit_bytes() const;
   /// The most that the program itself lets this process lease for its arena. Nobody else sets or lifts it.
   std::uint64_t arena_limit_bytes() const { return arena_limit_bytes_.load(std::memory_order_relaxed); }
   void set_arena_limit(std::uint64_t bytes) { arena_limit_bytes_.store(bytes); }
@@ -135,6 +158,7 @@ class Member {
   /// What the slot should say.
   struct Truth {
     std::uint64_t held = 0;
+    std::uint64_t over = 0;
     std::uint64_t wanted = 0;
     std::uint64_t age = kNoIteration;
     std::uint64_t iteration = 0;
@@ -147,6 +171,7 @@ class Member {
   void mend_locked();
   void learn_capacity_locked();
   std::uint64_t new_claim_locked() const;
+  void count_over_locked(std::uint64_t bytes);
   SlotLayout& words() const;
 
   std::shared_ptr<Board> board_;
@@ -157,6 +182,7 @@ class Member {
   std::uint32_t waiting_threads_ = 0;
   std::atomic<std::uint64_t> arena_limit_bytes_{kNoCeiling};
   std::atomic<std::uint64_t> outside_bytes_{0};
+  std::atomic<std::uint64_t> over_bytes_{0};
   std::uint64_t waited_ns_ = 0;
   std::uint64_t waits_since_ns_ = 0;
   std::uint32_t stalled_threads_ = 0;

@@ -18,6 +18,7 @@ void clear(Board& board, std::uint32_t index) {
   SlotLayout& slot = board.layout().slots[index];
   if (const DeviceRegion* device = board.region()) device->vacate(region_of(board.layout()), index);
   slot.wanted.store(0);
+  slot.over.store(0);
   slot.waits_since_ns.store(0);
   slot.age.store(kNoIteration);  // keep no room for what its iteration was expected to take
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from neaptide.core.control.need import Need
 from neaptide.core.text import complain_aside
-from neaptide.core.units import parse_seconds
+from neaptide.core.units import parse_bytes, parse_seconds
 from neaptide.devices.board import Board, Region
 from neaptide.devices.board.figures import SMALL_CHUNK_BYTES
 from neaptide.devices.gpu_presence import torch_finds_gpu
@@ -30,12 +30,19 @@ class SoftSettings(DeviceSettings):
 
     sms: int | None = setting("Most SMs that a kernel of one job uses. Default: all.")
     wait: str | float | None = setting("How long a job waits for memory before it fails. Default: as long as it takes.")
+    link: str | None = setting("Bytes per second between the device and host memory over the link. Default: 10GB.")
     cuda_as_soft: bool | None = setting("Where there is no GPU, give the software GPU to programs that ask for cuda.")
 
     def __post_init__(self) -> None:
         _check_sms(self.sms)
         if self.wait is not None and not 0 <= self._wait_seconds < 2**33:
             raise ValueError(f"wait: {self.wait} is not a time; write it like 50ms or 1.5s")
+
+        if self.link is not None:
+            try:
+                parse_link(self.link)
+            except ValueError as error:
+                raise ValueError(f"link: {error}") from None
 
     @property
     def _wait_seconds(self) -> float:
@@ -52,6 +59,8 @@ class SoftSettings(DeviceSettings):
             variables["NEAPTIDE_SOFT_SMS"] = str(self.sms)
         if self.wait is not None:
             variables["NEAPTIDE_SOFT_WAIT"] = str(self._wait_seconds)
+        if self.link is not None:
+            variables["NEAPTIDE_SOFT_LINK"] = self.link
         return variables
 
 
@@ -69,7 +78,7 @@ class SoftKind:
     """A GPU made of the machine's cores and memory."""
 
     name = "soft"
-    supplies = frozenset(Need) - {Need.OVERFLOW, Need.PAGING}
+    supplies = frozenset(Need)
     settings_type: type[DeviceSettings] = SoftSettings
     board_settings_type: type[DeviceSettings] = SoftBoardSettings
 
@@ -146,6 +155,14 @@ class SoftKind:
         os.environ.setdefault("NEAPTIDE_JOB", job)
         starting.start(held=True)
         return SoftAgent()
+
+
+def parse_link(text: str) -> float:
+    """Bytes per second from text such as `10GB` or `4GB/s`."""
+    per_second = parse_bytes(text.strip().removesuffix("/s"))
+    if per_second < 1:
+        raise ValueError(f"{text!r} is no bandwidth; write it like 10GB")
+    return float(per_second)
 
 
 def check_no_gpu() -> None:

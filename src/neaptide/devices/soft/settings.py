@@ -11,8 +11,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from neaptide.core.device import find_device
 from neaptide.core.units import parse_bytes
-from neaptide.devices.soft.kind import KIND, MOST_SMS
+from neaptide.devices.soft.kind import KIND, MOST_SMS, parse_link
 
 _MOST_WAIT_SECONDS = 2**33
 
@@ -31,6 +32,7 @@ class Settings:
     wait_seconds: float
     memory_fraction: float
     """Most that this process may lease, as a share of the device; a program may say something else later."""
+    link_bandwidth: float  # to host memory, bytes per second
 
 
 def _number(name: str, default: float, most: float) -> float:
@@ -70,6 +72,16 @@ def _capacity() -> int:
         raise ValueError(f"NEAPTIDE_SOFT_CAPACITY: {error}") from None
 
 
+def _link_bandwidth() -> float:
+    text = os.environ.get("NEAPTIDE_SOFT_LINK")
+    if not text:
+        return find_device("soft").link_bandwidth
+    try:
+        return parse_link(text)
+    except ValueError as error:
+        raise ValueError(f"NEAPTIDE_SOFT_LINK: {error}") from None
+
+
 def memory_fraction_in(allocator_settings: str) -> float | None:
     """The limit in settings of torch's allocator, such as `per_process_memory_fraction:0.5`; None without one."""
     named = [word.partition(":") for word in allocator_settings.replace(" ", "").split(",")]
@@ -98,7 +110,9 @@ def _memory_fraction() -> float:
 
 
 def read() -> Settings:
-    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds), NEAPTIDE_JOB, PYTORCH_CUDA_ALLOC_CONF."""
+    """Read NEAPTIDE_SOFT_BOARD, _NEW_BOARD, _CAPACITY, _SMS, _WAIT (seconds), _LINK (per second), NEAPTIDE_JOB and
+    PYTORCH_CUDA_ALLOC_CONF.
+    """
     cores = len(os.sched_getaffinity(0))
     sms = int(_number("NEAPTIDE_SOFT_SMS", 0, MOST_SMS))
     board = os.environ.get("NEAPTIDE_SOFT_BOARD")
@@ -116,4 +130,5 @@ def read() -> Settings:
         job=job,
         wait_seconds=_number("NEAPTIDE_SOFT_WAIT", 60, _MOST_WAIT_SECONDS),
         memory_fraction=_memory_fraction(),
+        link_bandwidth=_link_bandwidth(),
     )

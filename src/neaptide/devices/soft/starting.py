@@ -32,6 +32,7 @@ def start(*, held: bool = False) -> None:
             chosen.width,
             chosen.job,
             chosen.wait_seconds,
+            chosen.link_bandwidth,
             held,
         )
     except native.BoardFull as error:

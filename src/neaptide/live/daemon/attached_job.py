@@ -120,6 +120,7 @@ class AttachedJob:
     in_deadline_class: bool = False
     share: float | None = None  # of the device's SMs, by the policy
     ceiling_bytes: int | None = None  # on its leases, by the policy
+    limit_bytes: int | None = None  # of its leases, by the policy: what it needs beyond goes over the link
     lane: int | None = None  # as last written to the board
     first_done: int = 0  # kernels done when the running iteration began
     base_done: int = 0  # the same, corrected at the end of the forward pass

@@ -70,7 +70,9 @@ class Daemon:
         self._clock = clock
         self._timers = Timers(clock)
         self._log = EventLog(paths.events, self._opening, complain)
-        self._engine = LiveEngine(board, self._kind, clock, process_state, self._wake_at)
+        self._engine = LiveEngine(
+            board, self._kind, clock, process_state, self._wake_at, oversubscribes=policy.oversubscribes
+        )
         self._controller = Controller((), budget_bytes, policy, self._engine, self._log.note)
         ledger = self._controller.ledger
         self._budget = Budget(self._engine, ledger, self._kind, budget_bytes, self._budget_changed)
@@ -222,7 +224,7 @@ class Daemon:
             expected_bytes = min(peak_bytes, self._budget.bytes)
             self._engine.post(ev.JobGrew(self._engine.now_ns, job.name, expected_bytes))
             self._controller.run()
-            job.is_known_as(self._controller.ledger.account(job.name).profile)
+            job.is_known_as(self._controller.ledger.account(job.name).whole)
 
     @property
     def has_jobs(self) -> bool:

@@ -37,8 +37,11 @@ class LiveEngine:
         clock: Clock,
         process_state: ProcessStateOf,
         wake_at: Callable[[int], None],
+        *,
+        oversubscribes: bool = False,
     ) -> None:
         self.board = board
+        self.oversubscribes = oversubscribes and Need.PAGING in kind.supplies  # nobody waits for memory
         self.jobs: dict[str, AttachedJob] = {}  # in the order of Hello
         self.jobs_changed_ns = 0  # when a job last came or left
         self.host_moves = HostMoves(board, self.post, clock.now_ns)
@@ -50,7 +53,7 @@ class LiveEngine:
         self._events: deque[ev.Event] = deque()
         self._unreported: list[AttachedJob] = []  # those with iterations of which the controller was not told
         self._lanes = dict.fromkeys(range(MOST_LANES), 0)  # their sizes; a daemon before this one may have left some
-        self._size_lanes()
+        self._write_board()
 
     # --- core.control.engine.Engine
 
@@ -110,7 +113,8 @@ class LiveEngine:
             case act.SetPlan():
                 raise AssertionError("a live job has one plan, and the ledger refuses another")
             case act.SetLimit():
-                raise AssertionError("no device has overflow, and the ledger refuses a limit")
+                job.limit_bytes = action.bytes
+                self.board.set_limit(job.slot, action.bytes)
             case act.MoveLane():
                 self._set_lane(job, action.lane)
 
@@ -156,6 +160,7 @@ class LiveEngine:
         job.extra = None if job.hello.resumed else 0
         with suppress(BoardError):  # its process has just died
             self._set_lane(job, None)
+            self.board.set_limit(job.slot, None)
         self.permits.close(job)
         job.started = job.ended = job.done_iterations = min(job.hello.ended, job.permit)
         self.host_moves.greet(job)
@@ -209,7 +214,7 @@ class LiveEngine:
 
         While the daemon was silent, evicted jobs have come back by themselves.
         """
-        self._size_lanes()
+        self._write_board()
         for job in self.jobs.values():
             seen = self.board.progress(job.slot)
             if not seen.taken or seen.pid != job.hello.pid:
@@ -219,6 +224,7 @@ class LiveEngine:
                 self.board.set_deadline_class(job.slot, job.in_deadline_class)
                 self.board.set_share(job.slot, job.share)
                 self.board.set_ceiling(job.slot, job.ceiling_bytes)
+                self.board.set_limit(job.slot, job.limit_bytes)
                 self.board.set_lane(job.slot, job.lane)
                 self.permits.reassert(job)
                 self.host_moves.reassert(job, seen)
@@ -227,6 +233,10 @@ class LiveEngine:
         """Leave the jobs no lanes: nobody will size them."""
         self._lanes = dict.fromkeys(self._lanes, 0)
         self._size_lanes()
+
+    def _write_board(self) -> None:
+        self._size_lanes()
+        self.board.set_oversubscribed(self.oversubscribes)
 
     def _size_lanes(self) -> None:
         for lane, size_bytes in self._lanes.items():

@@ -132,7 +132,7 @@ class Registration:
             latency_critical=hello.latency_critical,
         )
         account = self._controller.ledger.add(job, measured.overhead)
-        if account.profile.peak_bytes > budget_bytes:
+        if account.profile.peak_bytes > budget_bytes and not self._engine.oversubscribes:
             self._controller.ledger.forget(job.name)
             self._set_aside(attached, measured, account.profile.peak_bytes, budget_bytes)
             return
@@ -156,7 +156,7 @@ class Registration:
         if not self._controller.ledger.is_present(attached.name):
             return
         job = replace(self._controller.ledger.account(attached.name).job, trace=measured.trace)
-        attached.becomes(job, self._controller.ledger.renew(job, measured.overhead).profile)
+        attached.becomes(job, self._controller.ledger.renew(job, measured.overhead).whole)
         assert attached.profile is not None
         self._write_down(attached, job, measured)
         self._engine.post(ev.JobMeasured(self._engine.now_ns, job.name, attached.profile.solo_ns))

@@ -60,7 +60,9 @@ class StatusBuilder:
         elif isinstance(end, ev.JobFailed):
             state, failure = DisplayState.FAILED, end.reason
         last = self._of(job)
-        self._ended.append(replace(last, state=state, reason=failure, held_bytes=0, progress=0.0, stalled=False))
+        self._ended.append(
+            replace(last, state=state, reason=failure, held_bytes=0, over_bytes=0, progress=0.0, stalled=False)
+        )
 
     def note_not_shared(self, connection: object, said: NotShared) -> None:
         """Show a process that was to be a job and is none, until `forget`."""
@@ -98,6 +100,7 @@ def status_of(job: AttachedJob, ledger: Ledger, seen: Progress, now_ns: int, *, 
         solo_seconds=0.0 if profile is None else profile.solo_ns / 1e9,
         progress=0.0 if profile is None else min(position_ns / max(profile.solo_ns, 1), 1.0),
         held_bytes=seen.held_bytes,
+        over_bytes=seen.over_bytes,
         peak_bytes=max(job.peak_bytes, seen.held_bytes),
         needs_bytes=0 if profile is None else profile.peak_bytes,
         persistent_bytes=0 if profile is None else profile.persistent_bytes,

@@ -11,6 +11,7 @@ from statistics import median
 from weakref import WeakKeyDictionary
 
 from neaptide.core.control import events as ev
+from neaptide.core.traces.profile import Profile
 from neaptide.live.daemon.attached_job import AttachedJob
 from neaptide.live.daemon.engine import LiveEngine
 from neaptide.live.protocol.messages import IterationEnded
@@ -41,6 +42,7 @@ class TimesAlone:
         if job.profile is None:
             return
         alone = len(engine.jobs) == 1 and engine.now_ns - ended.took_ns >= engine.jobs_changed_ns
+        alone = alone and not self._over_the_link(job, job.profile)
         seen = self._seen.get(job)
         if seen is None or seen.alone is not alone:
             seen = self._seen[job] = _Times(alone)
@@ -53,3 +55,10 @@ class TimesAlone:
             seen.enough *= 2
             engine.post(ev.JobMeasured(engine.now_ns, job.name, solo_ns))
             job.is_known_as(job.profile.timed(solo_ns))
+
+    def _over_the_link(self, job: AttachedJob, profile: Profile) -> bool:
+        """Whether its iterations take longer than alone in a device that is large enough."""
+        if job.limit_bytes is not None:
+            return True
+        engine = self._engine
+        return engine.oversubscribes and profile.peak_bytes > engine.board.snapshot().capacity_bytes

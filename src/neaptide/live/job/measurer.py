@@ -60,7 +60,7 @@ class _Marks:
 
     begin: int
     needed_bytes: int
-    held_bytes: int
+    held_bytes: int  # leased, or over the link
     framework_bytes: int  # of both, in no tensor of the program
     forward: int | None = None  # where its forward pass ends
     end: int | None = None
@@ -129,7 +129,8 @@ class KernelMeasurer:
             self._log = self._logging.enter_context(self._agent.log_kernels(_RECORDS))
             self._log_begin, self._began_ns = self._agent.launched(), monotonic_ns()
         memory = self._agent.memory()
-        self._marks.append(_Marks(self._agent.launched(), memory.needed_bytes, memory.held_bytes, memory.outside_bytes))
+        held_bytes = memory.held_bytes + memory.over_bytes
+        self._marks.append(_Marks(self._agent.launched(), memory.needed_bytes, held_bytes, memory.outside_bytes))
 
     def _end_marks(self) -> None:
         if self._marks and self._marks[-1].end is None:

@@ -221,6 +221,7 @@ class JobStatus(Message, frozen=True, kw_only=True):
     solo_seconds: float = 0.0  # one iteration alone, as measured; 0 before
     progress: float = 0.0  # of the running iteration, 0..1
     held_bytes: int = 0
+    over_bytes: int = 0  # in host memory over the link, where its kernels reach them; not among those held
     peak_bytes: int = 0  # the most that it was seen to hold
     needs_bytes: int = 0  # persistent and ephemeral leases, as measured; 0 before
     persistent_bytes: int = 0

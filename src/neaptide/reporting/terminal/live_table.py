@@ -116,11 +116,17 @@ def _cells(job: JobStatus, bar: int, ascii_only: bool) -> list[Text]:
         state_of(job),
         Text(format_rate(job.iterations_per_second) if job.iterations_per_second and not ended else "-"),
         Text("-" if alone is None else f"{alone:.0%}"),
-        Text(format_bytes(job.held_bytes) if job.held_bytes and not ended else "-"),
+        Text("-" if ended else _held(job)),
         Text(format_bytes(job.peak_bytes) if job.peak_bytes else "-"),
         Text(format_duration(job.waiting_seconds)),
         _progress(job, bar, ascii_only),
     ]
+
+
+def _held(job: JobStatus) -> str:
+    """What the job holds on the device, and what it has over the link beside it."""
+    held = format_bytes(job.held_bytes) if job.held_bytes else "-"
+    return f"{held} +{format_bytes(job.over_bytes)}" if job.over_bytes else held
 
 
 def state_of(job: JobStatus) -> Text:

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../../core/rules/in_flight.h"
+#include "../../core/rules/over_the_link.h"
 
 namespace neaptide {
 namespace {
@@ -108,9 +109,8 @@ void Engine::start_op(int id) {
   double work = static_cast<double>(plan.work_ns[op]);
   double paging = job.limit == kNever ? 0 : over_the_link(job);
   if (setting_.oversubscribes && total_ > setting_.budget) {
-    // The share of all bytes that is not on the device is fetched over the link, and as much written back before.
-    const double away = static_cast<double>(total_ - setting_.budget) / static_cast<double>(total_);
-    paging += std::ceil(2e9 * away * static_cast<double>(plan.moved_bytes[op]) / setting_.paging_bandwidth);
+    paging += std::ceil(paging_ns(static_cast<double>(total_), static_cast<double>(setting_.budget),
+                                  static_cast<double>(plan.moved_bytes[op]), setting_.link_bandwidth));
   }
   paging = std::min(paging, static_cast<double>(kLongest - plan.work_ns[op]) / 2);
   // An op that uses more SMs alone than the job may use takes longer in proportion.
@@ -136,14 +136,13 @@ void Engine::start_op(int id) {
   put_on_device(id);
 }
 
-/// How long the next op reads and writes memory that has overflowed: the share of the job's bytes that is in host
-/// memory is the share of the op's.
+/// How long the next op reads and writes memory that has overflowed.
 double Engine::over_the_link(const Job& job) const {
   const Plan& plan = job.now();
   const int64_t level = plan.level[job.done], over = level - job.within(level);
   if (over <= 0) return 0;
-  const double away = static_cast<double>(over) / static_cast<double>(plan.persistent + level);
-  return std::ceil(1e9 * away * static_cast<double>(plan.moved_bytes[job.done]) / setting_.link_bandwidth);
+  return std::ceil(over_the_link_ns(static_cast<double>(over), static_cast<double>(plan.persistent + level),
+                                    static_cast<double>(plan.moved_bytes[job.done]), setting_.link_bandwidth));
 }
 
 bool Engine::must_make_way(const Job& job) const {

@@ -43,13 +43,11 @@ struct Event {
   NEAPTIDE_EVENT_FIELDS(NEAPTIDE_MEMBER)
 };
 
-// highest_budget is that of now and of later in the run. Bandwidths are in bytes per second, each way: of copies over
-// the link, and of pages that are fetched or written back because an op needs them.
+// highest_budget is that of now and of later in the run. The link's bandwidth is in bytes per second, each way.
 #define NEAPTIDE_SETTING_FIELDS(FIELD) \
   FIELD(int64_t, budget)               \
   FIELD(int64_t, highest_budget)       \
   FIELD(double, link_bandwidth)        \
-  FIELD(double, paging_bandwidth)      \
   FIELD(int32_t, oversubscribes)
 struct Setting {
   NEAPTIDE_SETTING_FIELDS(NEAPTIDE_MEMBER)

@@ -135,6 +135,12 @@ int neaptide_board_set_inflight_cap(Handle* handle, std::uint32_t slot, std::uin
 int neaptide_board_set_ceiling(Handle* handle, std::uint32_t slot, std::uint64_t bytes) {
   return attempt([&] { handle->board->set_ceiling(slot, bytes); });
 }
+int neaptide_board_set_limit(Handle* handle, std::uint32_t slot, std::uint64_t bytes) {
+  return attempt([&] { handle->board->set_limit(slot, bytes); });
+}
+int neaptide_board_set_oversubscribed(Handle* handle, std::uint32_t oversubscribed) {
+  return attempt([&] { handle->board->set_oversubscribed(oversubscribed != 0); });
+}
 int neaptide_board_set_lane(Handle* handle, std::uint32_t slot, std::uint32_t lane) {
   return attempt([&] { handle->board->set_lane(slot, lane); });
 }

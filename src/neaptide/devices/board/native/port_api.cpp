@@ -36,6 +36,8 @@ LaunchOptions without_threads() {
   FIELD(std::uint64_t, needed_peak_bytes)  \
   FIELD(std::uint64_t, held_bytes)         \
   FIELD(std::uint64_t, held_peak_bytes)    \
+  FIELD(std::uint64_t, over_bytes)         \
+  FIELD(std::uint64_t, over_peak_bytes)    \
   FIELD(std::uint64_t, spare_peak_bytes)   \
   FIELD(std::uint64_t, evicted_bytes)      \
   FIELD(std::uint64_t, in_flight)          \
@@ -116,6 +118,10 @@ int neaptide_port_makes_way(ScriptedPort* port) {
                      [](const SlotSnapshot& slot) { return slot.deadline_class != 0 && slot.launched > slot.done; });
 }
 double neaptide_port_share(ScriptedPort* port) { return port->member.share(); }
+/// How much longer a kernel takes because of bytes over the link; bytes, and bytes per second.
+double neaptide_port_over_the_link_ns(ScriptedPort* port, std::uint64_t moved, double link_bandwidth) {
+  return port->member.may_pay_for_link() ? port->member.over_the_link_ns(moved, link_bandwidth) : 0;
+}
 void neaptide_port_launched(ScriptedPort* port, std::uint64_t kernels) {
   port->port.launched(kernels);
   for (std::uint64_t kernel = 0; kernel < kernels; ++kernel) port->driver.launch(kStream);
@@ -186,6 +192,8 @@ void neaptide_port_figures(ScriptedPort* port, PortFigures* figures) {
               stats.needed_peak,
               stats.held,
               stats.held_peak,
+              stats.over,
+              stats.over_peak,
               stats.spare_peak,
               stats.evicted_bytes,
               static_cast<std::uint64_t>(in_flight.count()),

@@ -18,7 +18,7 @@ struct KernelRecord {
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t needed_bytes = 0;   // in live blocks when it was launched, its own included
-  std::uint64_t held_bytes = 0;     // leased at that moment
+  std::uint64_t held_bytes = 0;     // leased at that moment, or over the link
   std::uint64_t scratch_bytes = 0;  // most that the kernel was seen to use inside
   std::uint32_t stream = 0;
   std::uint32_t width = 0;

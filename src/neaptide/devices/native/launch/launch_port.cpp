@@ -16,7 +16,10 @@ LaunchPort::LaunchPort(Driver& driver, Member& member, const LaunchOptions& opti
       in_flight_(member, forecast_, options.may_spin),
       gates_(
           driver, member, [this](Request request) { requests_.serve(request); },
-          [this] { forecast_.begin(in_flight_.launched()); }),
+          [this] {
+            forecast_.begin(in_flight_.launched());
+            arena_.rebalance();
+          }),
       requests_(member, gates_, in_flight_, forecast_, options.drain,
                 [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); }),
       arena_(driver, member, arena_options(options)),

@@ -52,6 +52,8 @@ inline py::dict memory(const Device& device) {
   result["needed_peak"] = stats.needed_peak;
   result["held"] = stats.held;
   result["held_peak"] = stats.held_peak;
+  result["over"] = stats.over;
+  result["over_peak"] = stats.over_peak;
   result["spare_peak"] = stats.spare_peak;
   result["allocations"] = stats.allocations;
   result["deallocations"] = stats.deallocations;
@@ -200,6 +202,10 @@ inline void bind_board(py::module_& m, const Device& device) {
         [=](std::uint32_t slot, std::uint32_t lane) { device.port().member().board().set_lane(slot, lane); });
   m.def("set_ceiling",
         [=](std::uint32_t slot, std::uint64_t bytes) { device.port().member().board().set_ceiling(slot, bytes); });
+  m.def("set_limit",
+        [=](std::uint32_t slot, std::uint64_t bytes) { device.port().member().board().set_limit(slot, bytes); });
+  m.def("set_oversubscribed",
+        [=](bool oversubscribed) { device.port().member().board().set_oversubscribed(oversubscribed); });
   m.def("request", [=](std::uint32_t slot, std::uint32_t what) {
     device.port().member().board().set_request(slot, static_cast<Request>(what));
   });

@@ -84,8 +84,8 @@ class SoftAllocator final : public c10::DeviceAllocator {
     allocated.freed = static_cast<std::int64_t>(stats.needed_total - stats.needed);
     result.active_bytes = result.allocated_bytes;
     auto& reserved = result.reserved_bytes[0];
-    reserved.current = static_cast<std::int64_t>(stats.held);
-    reserved.peak = static_cast<std::int64_t>(stats.held_peak);
+    reserved.current = static_cast<std::int64_t>(stats.held + stats.over);
+    reserved.peak = static_cast<std::int64_t>(stats.held_peak + stats.over_peak);  // at most
     auto& count = result.allocation[0];
     count.current = static_cast<std::int64_t>(stats.live_blocks);
     count.allocated = static_cast<std::int64_t>(stats.allocations);

@@ -60,9 +60,9 @@ void prepare(const py::object& begin) {
 }
 
 void start(const std::string& board, bool makes_board, std::uint64_t capacity, std::uint32_t sms, std::uint32_t width,
-           const std::string& job, double wait_seconds, bool held) {
+           const std::string& job, double wait_seconds, double link_bandwidth, bool held) {
   calm_idle_threads(width == 1 ? 1 : sms);
-  Runtime::start({board, makes_board, capacity, sms, width, job, wait_seconds, held}, &prepare_worker,
+  Runtime::start({board, makes_board, capacity, sms, width, job, wait_seconds, link_bandwidth, held}, &prepare_worker,
                  &set_worker_width);
 }
 

@@ -30,21 +30,22 @@ std::uint32_t copy_width(const Tensor& tensor) {
 
 void to_device(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto alias = alias_of(target);
-  const auto width = copy_width(target);
+  const Described copy{kCopy, copy_width(target), alias.nbytes()};
   if (non_blocking && source.is_pinned()) {
-    launch_function(kCopy, width, [source, alias] { alias.copy_(source); });
+    launch_function(copy, [source, alias] { alias.copy_(source); });
   } else if (source.nbytes() <= kCaptureBytes) {
-    launch_function(kCopy, width, [captured = source.clone(), alias] { alias.copy_(captured); });
+    launch_function(copy, [captured = source.clone(), alias] { alias.copy_(captured); });
   } else {
-    run_and_wait(kCopy, width, [&] { alias.copy_(source); });
+    run_and_wait(copy, [&] { alias.copy_(source); });
   }
 }
 
 void to_host(const Tensor& source, const Tensor& target, bool non_blocking) {
   auto alias = alias_of(source);
+  const Described copy{kCopy, copy_width(source), alias.nbytes()};
   auto& runtime = Runtime::get();
   if (non_blocking && target.is_pinned()) {
-    launch_function(kCopy, copy_width(source), [target, alias] { target.copy_(alias); });
+    launch_function(copy, [target, alias] { target.copy_(alias); });
     return;
   }
   if (source.nbytes() <= kInlineBytes) {
@@ -53,7 +54,7 @@ void to_host(const Tensor& source, const Tensor& target, bool non_blocking) {
     target.copy_(alias);
     return;
   }
-  run_and_wait(kCopy, copy_width(source), [&] { target.copy_(alias); });
+  run_and_wait(copy, [&] { target.copy_(alias); });
   runtime.errors().rethrow();
 }
 
@@ -64,7 +65,8 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) 
   if (source.numel() == 0 && target.numel() == 0) return target;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (is_soft(source) && is_soft(target)) {
-    launch_function(kCopy, copy_width(target), [from = alias_of(source), to = alias_of(target)] { to.copy_(from); });
+    launch_function({kCopy, copy_width(target), source.nbytes() + target.nbytes()},
+                    [from = alias_of(source), to = alias_of(target)] { to.copy_(from); });
   } else if (is_soft(target)) {
     to_device(source, target, non_blocking);
   } else {

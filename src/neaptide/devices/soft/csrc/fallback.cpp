@@ -161,7 +161,7 @@ Observation run_synchronously(const c10::OperatorHandle& handle, const Operator&
     outs.emplace_back(real, stand_in);
   }
   const auto width = width_of(op, arguments, Runtime::get().width());
-  run_and_wait(op.name, width, [&, grad = !op.grad_matters || c10::GradMode::is_enabled()] {
+  run_and_wait({op.name, width, bytes_of(arguments)}, [&, grad = !op.grad_matters || c10::GradMode::is_enabled()] {
     const c10::AutoGradMode as_launched(grad);
     handle.callBoxed(results);
   });
@@ -178,7 +178,9 @@ Observation run_synchronously(const c10::OperatorHandle& handle, const Operator&
   auto fresh = import_results(op, results, copies);
   // On the stream: a new block may be one that another thread has freed while its kernels are still to run.
   if (!copies.empty()) {
-    launch_function(op.name, 1, [copies = std::move(copies)] {
+    std::uint64_t copied = 0;
+    for (const auto& [target, source] : copies) copied += target.nbytes();
+    launch_function({op.name, 1, copied}, [copies = std::move(copies)] {
       for (const auto& [target, source] : copies) target.copy_(source);
     });
   }
@@ -234,11 +236,11 @@ void observe_launch(const c10::OperatorHandle& handle, const Operator& op, std::
 
 }  // namespace
 
-void run_and_wait(const std::string& name, std::uint32_t width, const std::function<void()>& kernel) {
+void run_and_wait(const Described& described, const std::function<void()>& kernel) {
   auto& runtime = Runtime::get();
   auto& stream = runtime.current();
   std::exception_ptr error;
-  launch_function(name, width, [&] {
+  launch_function(described, [&] {
     try {
       kernel();
     } catch (...) {
@@ -249,13 +251,17 @@ void run_and_wait(const std::string& name, std::uint32_t width, const std::funct
   if (error) std::rethrow_exception(error);
 }
 
-void launch_function(const std::string& name, std::uint32_t width, std::function<void()> kernel) {
+void launch_function(const Described& described, std::function<void()> kernel) {
   class Function final : public Task {
    public:
-    Function(const std::string& name, std::uint32_t width, std::function<void()> function)
-        : Task(width), function_(std::move(function)), logged_(Runtime::get().port().logs_kernels()) {
-      if (logged_) record_ = begin_record(name, 0, width);
+    Function(const Described& described, std::function<void()> function)
+        : Task(described.width),
+          function_(std::move(function)),
+          moved_bytes_(described.moved_bytes),
+          logged_(Runtime::get().port().logs_kernels()) {
+      if (logged_) record_ = begin_record(described.name, 0, described.width);
     }
+    std::uint64_t moved_bytes() const override { return moved_bytes_; }
     void run() override {
       if (logged_) record_.start_ns = now_ns();
       function_();
@@ -266,10 +272,11 @@ void launch_function(const std::string& name, std::uint32_t width, std::function
 
    private:
     std::function<void()> function_;
+    std::uint64_t moved_bytes_;
     KernelRecord record_;
     bool logged_;
   };
-  Runtime::get().current().push(std::make_unique<Function>(name, width, std::move(kernel)));
+  Runtime::get().current().push(std::make_unique<Function>(described, std::move(kernel)));
 }
 
 void launch(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {

@@ -89,7 +89,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     const auto kept = std::min(bytes, storage.nbytes());
     if (kept > 0) {
       static const std::string name = "resize";
-      launch_function(name, 1, [to = data.get(), from = storage.data(), kept] { std::memcpy(to, from, kept); });
+      launch_function({name, 1, 2 * kept},
+                      [to = data.get(), from = storage.data(), kept] { std::memcpy(to, from, kept); });
     }
     storage.set_data_ptr_noswap(std::move(data));
     storage.set_nbytes(bytes);

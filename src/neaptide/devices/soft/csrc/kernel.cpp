@@ -26,7 +26,7 @@ KernelRecord begin_record(const std::string& name, std::uint64_t signature, std:
   record.signature = signature;
   record.launch_ns = now_ns();
   record.needed_bytes = memory.needed;
-  record.held_bytes = memory.held;
+  record.held_bytes = memory.held + memory.over;
   record.stream = static_cast<std::uint32_t>(HostDriver::current());
   record.width = width;
   return record;
@@ -43,6 +43,29 @@ Kernel::Kernel(c10::OperatorHandle handle, const Operator& op, std::shared_ptr<S
       grad_(c10::GradMode::is_enabled()),
       logged_(Runtime::get().port().logs_kernels()) {
   if (logged_) record_ = begin_record(op_.name, signature_->hash, width());
+}
+
+std::uint64_t bytes_of(at::ArrayRef<c10::IValue> values) {
+  std::uint64_t bytes = 0;
+  for (const auto& value : values) {
+    if (value.isTensor()) {
+      if (const auto& tensor = value.toTensor(); tensor.defined()) bytes += tensor.nbytes();
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorList();
+      for (std::size_t i = 0; i < list.size(); ++i)
+        if (const at::Tensor tensor = list.get(i); tensor.defined()) bytes += tensor.nbytes();
+    }
+  }
+  return bytes;
+}
+
+std::uint64_t Kernel::moved_bytes() const {
+  std::uint64_t bytes = bytes_of(stack_);
+  for (const auto& output : outputs_)
+    if (output.defined()) bytes += output.nbytes();
+  for (const int argument : op_.return_argument)
+    if (argument >= 0 && !op_.out_argument[argument]) bytes += bytes_of({stack_[argument]});
+  return bytes;
 }
 
 void Kernel::run() {

@@ -22,6 +22,8 @@ class Kernel final : public Task {
   void run() override;
   std::uint64_t expected_ns() const override { return signature_->expected_ns(); }
   void took(std::uint64_t ns) override { signature_->took(ns); }
+  /// All tensors once, and those that it changes once more.
+  std::uint64_t moved_bytes() const override;
 
  private:
   void call();
@@ -38,6 +40,8 @@ class Kernel final : public Task {
   bool logged_;
 };
 
+/// Of all tensors among these values.
+std::uint64_t bytes_of(at::ArrayRef<c10::IValue> values);
 /// Puts a new kernel's launch into its record: what memory moved since the launch before.
 KernelRecord begin_record(const std::string& name, std::uint64_t signature, std::uint32_t width);
 

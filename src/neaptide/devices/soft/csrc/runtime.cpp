@@ -64,7 +64,7 @@ Runtime::Runtime(const RuntimeOptions& options, void (*prepare_worker)(), void (
       sms_(sm_region(member_->board())),
       width_(options.width == 0 ? sms_of(sms_) : std::min(options.width, sms_of(sms_))),
       port_(driver_, *member_, launch_options(options)),
-      context_{driver_, *member_, sms_, pace_, port_, errors_, prepare_worker, set_width} {
+      context_{driver_, *member_, sms_, pace_, port_, errors_, options.link_bandwidth, prepare_worker, set_width} {
   if (options.held) port_.gates().close_launch();
   stream(0);
 }

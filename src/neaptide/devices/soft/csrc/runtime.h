@@ -25,7 +25,8 @@ struct RuntimeOptions {
   std::uint32_t width = 1;           // most SMs a kernel of this process uses; 0 means all the board has
   std::string job;
   double wait_seconds = 60;
-  bool held = false;  // launches are held from the beginning
+  double link_bandwidth = 0;  // to host memory, bytes per second
+  bool held = false;          // launches are held from the beginning
 };
 
 class Runtime {
@@ -74,7 +75,7 @@ class Runtime {
 
   std::unique_ptr<Member> member_;
   HostDriver driver_;
-  const SmRegion& sms_;
+  SmRegion& sms_;
   SmPace pace_;
   ErrorBox errors_;
   std::uint32_t width_;

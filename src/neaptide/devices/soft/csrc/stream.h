@@ -34,6 +34,8 @@ class Task {
   virtual bool waits() const { return false; }
   /// How long run() is expected to take; 0: not known.
   virtual std::uint64_t expected_ns() const { return 0; }
+  /// How many bytes run() reads and writes, as far as that is known. Called before run().
+  virtual std::uint64_t moved_bytes() const { return 0; }
   /// run() took this long.
   virtual void took(std::uint64_t /*ns*/) {}
   std::uint32_t width() const { return width_; }
@@ -63,10 +65,11 @@ class ErrorBox {
 struct StreamContext {
   HostDriver& driver;
   Member& member;
-  const SmRegion& sms;
+  SmRegion& sms;
   SmPace& pace;
   LaunchPort& port;
   ErrorBox& errors;
+  double link_bandwidth;  // to host memory, bytes per second
   /// Prepares a new worker thread.
   void (*prepare_worker)();
   /// Sets how many threads the calling worker's next kernel may use.
@@ -102,6 +105,7 @@ class Stream {
   void prepare_kernel(const Task& task, Tokens& tokens);
   void keep_to_share(Tokens& tokens);
   void run_kernel(Task& task);
+  void await_link(Tokens& tokens, bool last_in_sight);
 
   StreamContext context_;
   StreamId id_;
@@ -109,7 +113,8 @@ class Stream {
   std::mutex mutex_;
   std::condition_variable work_;
   std::vector<std::unique_ptr<Task>> queue_;
-  std::uint64_t taken_ = 0;  // tasks that the worker has taken from the queue; only the worker uses it
+  std::uint64_t taken_ = 0;         // tasks that the worker has taken from the queue; only the worker uses it
+  std::uint64_t link_done_ns_ = 0;  // when the link has carried the bytes of the kernels so far; the worker's
   bool sleeping_ = false;
   std::atomic<bool> stopping_{false};
   AdaptiveSpin idle_spin_;

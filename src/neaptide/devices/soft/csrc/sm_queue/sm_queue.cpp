@@ -38,6 +38,8 @@ class QueueView {
   std::uint32_t size_ = 0;
 };
 
+constexpr std::uint64_t kLongestLine_ns = 60'000'000'000;  // a longer line at the link is damage
+
 constexpr LaneWord kLast{LanePhase::ticket, 0, ~std::uint64_t{0} >> 16};  // a request behind all others
 
 bool any_asleep(const SmRegion& queue) {
@@ -160,6 +162,15 @@ void pass_lane(SmRegion& queue, std::uint64_t ticket) {
   QueueView view(queue);
   for (const Queued& entry : view)
     if (entry.word.ticket == ticket) pass(queue, entry);
+}
+
+std::uint64_t take_link(SmRegion& queue, std::uint64_t now_ns, std::uint64_t takes_ns) {
+  std::uint64_t free_ns = queue.link_free_ns.load(), done_ns = 0;
+  do {
+    const std::uint64_t begins_ns = free_ns > now_ns + kLongestLine_ns ? now_ns : std::max(free_ns, now_ns);
+    done_ns = begins_ns + std::min(takes_ns, kLongestLine_ns / 2);
+  } while (!queue.link_free_ns.compare_exchange_weak(free_ns, done_ns));
+  return done_ns;
 }
 
 std::uint32_t tokens_granted(const SmRegion& queue, std::uint32_t slot) {

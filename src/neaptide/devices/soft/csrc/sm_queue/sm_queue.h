@@ -32,8 +32,9 @@ struct alignas(64) LaneLayout {
 /// The device's region of the board.
 struct SmRegion {
   Word32 sms;
-  Word32 lanes_high;        // lanes from here on were never used
-  alignas(64) Word64 tail;  // newest ticket and its lane
+  Word32 lanes_high;                // lanes from here on were never used
+  alignas(64) Word64 tail;          // newest ticket and its lane
+  alignas(64) Word64 link_free_ns;  // when the link to host memory has carried what kernels asked of it so far
   std::array<LaneLayout, kLanes> lanes;
 };
 
@@ -116,6 +117,9 @@ bool pass_stopped_lanes(const BoardLayout& board, SmRegion& queue, const LaneWor
 std::uint64_t head_ticket(const SmRegion& queue);
 /// Takes the lane with this ticket out of the queue, as pass_stopped_lanes() does.
 void pass_lane(SmRegion& queue, std::uint64_t ticket);
+/// Has the link carry bytes that take it so long, after those of others; when that is done. What a process that dies
+/// has asked of the link stays asked. Times are on the steady clock.
+std::uint64_t take_link(SmRegion& queue, std::uint64_t now_ns, std::uint64_t takes_ns);
 /// Tokens of the requests that run now, of one slot or (kNoSlot) of all.
 std::uint32_t tokens_granted(const SmRegion& queue, std::uint32_t slot);
 

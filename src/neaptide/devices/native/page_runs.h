@@ -1,7 +1,10 @@
-// Pages of leased chunks that only free blocks touch, and whose memory and leases were given back.
+// A set of pages of held chunks, as runs. The arena has two, and no page is in both.
 //
-// Memory is leased in chunks, so gaps between blocks count as held. A process that would not fit the device any more
-// because of its gaps gives their pages back, and takes them again when a block is placed there.
+// Hollow pages: only free blocks touch them, and their memory and leases were given back. Memory is leased in chunks,
+// so gaps between blocks count as held. A process that would not fit the device any more because of its gaps gives
+// their pages back, and takes them again when a block is placed there.
+//
+// Pages over the link: host memory is behind them, and they have no lease (arena_overflow.cpp).
 #pragma once
 
 #include <algorithm>
@@ -13,33 +16,36 @@
 
 namespace neaptide {
 
-class HollowPages {
+class PageRuns {
  public:
   /// `page_bytes`: the unit; 0 when the driver cannot take part of a chunk away, and then nothing may be added.
-  explicit HollowPages(std::size_t page_bytes) : page_(page_bytes) {}
+  explicit PageRuns(std::size_t page_bytes) : page_(page_bytes) {}
 
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Makes the whole pages between two addresses hollow; returns how many bytes were not so before. `visit` gets the
+  /// Adds the whole pages between two addresses; returns how many bytes were not there before. `visit` gets the
   /// range of these pages.
   template <typename Visit>
   std::uint64_t add(Address start, Address end, Visit visit) {
     start = (start + page_ - 1) / page_ * page_;
     end = end / page_ * page_;
     if (start >= end || within(start, end) == end - start) return 0;
-    const std::uint64_t before = remove(start, end, [](Address, Address) {});
+    const std::uint64_t before = remove(start, end);
     runs_[start] = end;
     bytes_ += end - start;
     visit(start, end);
     return end - start - before;
   }
-  /// Hollow bytes of the pages that a range touches. Changes nothing.
+  std::uint64_t add(Address start, Address end) {
+    return add(start, end, [](Address, Address) {});
+  }
+  /// Bytes of the set among the pages that a range touches. Changes nothing.
   std::uint64_t within(Address start, Address end) const {
     std::uint64_t found = 0;
     each(start, end, [&](Address from, Address to) { found += to - from; });
     return found;
   }
-  /// Ends that these pages are hollow; returns their bytes. `visit` gets every range that was.
+  /// Removes the pages that a range touches; returns their bytes. `visit` gets every run that was there.
   template <typename Visit>
   std::uint64_t remove(Address start, Address end, Visit visit) {
     std::uint64_t removed = 0;
@@ -54,7 +60,10 @@ class HollowPages {
     bytes_ -= removed;
     return removed;
   }
-  /// Visits the hollow ranges among the pages that a range touches. Changes nothing.
+  std::uint64_t remove(Address start, Address end) {
+    return remove(start, end, [](Address, Address) {});
+  }
+  /// Visits the runs among the pages that a range touches. Changes nothing.
   template <typename Visit>
   void each(Address start, Address end, Visit visit) const {
     if (runs_.empty()) return;
