@@ -37,6 +37,7 @@ class Traders:
         for member in self._members:
             member.mend()  # as a job does every 25 ms
             self._board.set_ceiling(member.slot, None)  # as the daemon does for its jobs
+            self._board.set_limit(member.slot, None)
             if member.held_bytes and self._chance.random() < 0.4:
                 member.give(member.held_bytes)
             elif member.take(self._chance.randrange(1, 8) * MIB):
