@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 import neaptide
 from neaptide.core.control import job_limits as limits
+from neaptide.core.control.job import JobKind
 from neaptide.core.control.job_limits import checked_name, numbered_name, usable_name
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import DaemonInbox, frame
@@ -22,8 +24,8 @@ EDGES = [
     ("deadline_seconds", 1e-9, float(limits.MOST_DEADLINE_SECONDS), 0.0, limits.MOST_DEADLINE_SECONDS * 1.1),
 ]
 MAKERS: list[Callable[..., Any]] = [
-    lambda **values: JobSettings(name="a", **values),
-    lambda **values: JobCommand(name="a", command=("x",), **values),
+    lambda **values: JobSettings(name="a", kind=JobKind.INFERENCE, **values),
+    lambda **values: JobCommand(name="a", command=("x",), kind="inference", **values),
 ]
 
 
@@ -37,7 +39,7 @@ def test_every_value_within_the_limits_reaches_the_daemon(
         for make in MAKERS:
             make(**{field: value})
     for value in (less, more):
-        for make in (*MAKERS, neaptide.attach):
+        for make in (*MAKERS, partial(neaptide.attach, kind="inference")):
             with pytest.raises(ValueError, match=r"^(iterations|the priority|the time for a batch) must be [^\n]*$"):
                 make(**{field: value})
         wrong = say.Hello(pid=1, slot=0, job="a", **{field: value})  # type: ignore[arg-type]
