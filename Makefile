@@ -39,7 +39,7 @@ quick: $(READY)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check quick-tests
 
 quick-tests: $(READY)
-	NEAPTIDE_TEST_EXAMPLES=20 $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK_TESTS)
+	NEAPTIDE_TEST_EXAMPLES=20 $(BIN)/pytest -n $(WORKERS) --dist worksteal $(QUICK_TESTS)
 
 test: $(READY)
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal

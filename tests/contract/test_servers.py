@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from contract.engines import engines
+from contract.engines import ENGINES, engines
 from contract.world import LEASE, MS, Engine, Scene, Tide, rise_and_fall
 from neaptide.core.control.actions import Start
 from neaptide.core.control.controller import Decided, Entry
@@ -47,8 +47,18 @@ def _is_turn(entry: Entry) -> bool:
 KEEPS_ITS_PLACE = ("fifo", "spatial", "spatial-paged", "mps", "mig", "gslice")  # by definition, until it ends
 
 
-@engines()
-@pytest.mark.parametrize("policy", sorted(set(POLICIES) - set(KEEPS_ITS_PLACE)))
+def each_policy_on_each_engine() -> list[object]:
+    """Live jobs under all policies but our own are left to the whole suite: a case takes seconds."""
+    policies = sorted(set(POLICIES) - set(KEEPS_ITS_PLACE))
+    live = {policy: [pytest.mark.networks] for policy in policies if policy != "neaptide"}
+    return [
+        pytest.param(engine, policy, marks=live.get(policy, []) if engine == "soft" else [])
+        for engine in ENGINES
+        for policy in policies
+    ]
+
+
+@pytest.mark.parametrize(("engine", "policy"), each_policy_on_each_engine(), indirect=["engine"])
 def test_an_idle_server_makes_way_for_one_with_a_request_and_comes_back_for_its_own(
     engine: Engine, policy: str
 ) -> None:

@@ -64,6 +64,7 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]
     return asked
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet", "corner"])
 def test_every_paper_prints_claims_goals_and_notes(run: Any, tmp_path: Path, paper: str) -> None:
     text, values = reproduced(run, paper, "--figure", tmp_path / "figures")

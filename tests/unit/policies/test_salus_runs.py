@@ -166,6 +166,7 @@ class TestFigures:
         assert len(ends(outcome)) == 42
         assert outcome.peak_bytes == (9758 + 3271) * MIB
 
+    @pytest.mark.networks
     @pytest.mark.parametrize("seed", [1, 2])
     def test_a_100_job_trace_comes_out_as_published(self, seed: int) -> None:
         """SRTF has a third of FIFO's average JCT or less (published 3.19x), and PACK the best makespan of the four."""
