@@ -294,3 +294,16 @@ TEST(a_silent_daemon_is_not_waited_for_until_it_speaks_again) {
 }
 
 int main(int count, char** arguments) { return check::main(count, arguments); }
+
+TEST(a_snapshot_has_the_slots_also_while_a_process_stands_inside_a_lease_operation) {
+  TemporaryPath path;
+  auto board = Board::open_or_create(path, soft_board(10 * kMiB, 2));
+  Member member(board, "job");
+  CHECK(member.try_take(kMiB) == Lease::granted);
+  board->layout().slots[member.slot()].begun.fetch_add(1);
+  const BoardSnapshot snapshot = board->snapshot();
+  CHECK(!snapshot.consistent);
+  CHECK_EQUAL(snapshot.slots.size(), 1U);
+  CHECK_EQUAL(snapshot.used_bytes, kMiB);
+  board->layout().slots[member.slot()].ended.fetch_add(1);
+}

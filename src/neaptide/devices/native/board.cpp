@@ -125,12 +125,14 @@ BoardSnapshot Board::snapshot() const {
   const BoardLayout& board = layout();
   BoardSnapshot copy;
   const auto taken = [&](std::uint32_t index) { return board.slots[index].use.load() == SlotUse::taken; };
-  copy.consistent = look_at_rest(board, taken, [&] {
+  const auto look = [&] {
     copy.slots.clear();
     copy.used_bytes = used_bytes();
     for (std::uint32_t index = 0; index < kSlots; ++index)
       if (taken(index)) copy.slots.push_back(read_slot(board, index));
-  });
+  };
+  copy.consistent = look_at_rest(board, taken, look);
+  if (!copy.consistent) look();  // a process may stand inside a lease operation: the slots are there all the same
   copy.capacity_bytes = capacity_bytes();
   copy.high_water_bytes = high_water_bytes();
   copy.over_bytes = over_bytes();
