@@ -20,8 +20,9 @@ from neaptide.reporting.terminal.bench import Figure, figure_line
 
 POLICY = "neaptide"
 STEPS = 12
-SECONDS = 12.0
-ALONE_SECONDS = 3.0
+ROUNDS = 3
+SECONDS = 4.0
+ALONE_SECONDS = 1.5
 MLP, CONV_NET = Load("MLP", 256, None), Load("conv net", 64, None)
 GPT, RESNET = Load("GPT-2", 8, None), Load("ResNet-50", 8, None)
 PAIRS = {
@@ -49,7 +50,7 @@ def figures() -> Iterator[Figure]:
     swept: dict[str, list[Point]] = {}
     for name, loads in PAIRS.items():
         swept[name] = []
-        for point in sweep(loads, STEPS, SECONDS):
+        for point in sweep(loads, STEPS, ROUNDS):
             swept[name].append(point)
             yield Figure(f"{name}, {format_bytes(point.budget_bytes)}", point.throughput, "x turns", ">= 0.9")
         yield from _summary(name, swept[name])
@@ -57,31 +58,43 @@ def figures() -> Iterator[Figure]:
     (_DOCS / "sweep.md").write_text(_page(swept))
 
 
-def sweep(loads: Sequence[Load], steps: int, seconds: float) -> Iterator[Point]:
-    """A fresh daemon at each budget. The jobs alone are measured before and after: the machine's speed changes."""
+def sweep(loads: Sequence[Load], steps: int, rounds: int) -> Iterator[Point]:
+    """A fresh daemon at each budget. The jobs alone keep their daemons: they are measured again around each round."""
     with ExitStack() as stack:
-        alone = [stack.enter_context(together([load], POLICY, None)) for load in loads]
-        for each in alone:
+        alone = {load: stack.enter_context(together([load], POLICY, None)) for load in dict.fromkeys(loads)}
+        for each in alone.values():
             each.counted(ALONE_SECONDS)
-        needs = [max(each.high_water_bytes, *each.needs_bytes) for each in alone]
+        most = {load: max(each.high_water_bytes, *each.needs_bytes) for load, each in alone.items()}
+        needs = [most[load] for load in loads]
         for step in range(steps):
             budget_bytes = max(needs) + (sum(needs) - max(needs)) * step // (steps - 1)
-            yield _point(loads, alone, budget_bytes, seconds)
+            yield _point(loads, alone, budget_bytes, rounds)
 
 
-def _point(loads: Sequence[Load], alone: Sequence[Together], budget_bytes: int, seconds: float) -> Point:
+def _point(loads: Sequence[Load], alone: Mapping[Load, Together], budget_bytes: int, rounds: int) -> Point:
+    """The mean of some rounds. The machine's speed changes, so each round has the jobs alone before it and after it."""
     with together(loads, POLICY, budget_bytes) as pair:
-        before = [each.counted(ALONE_SECONDS)[0] for each in alone]
-        rates = pair.counted(seconds)
-        after = [each.counted(ALONE_SECONDS)[0] for each in alone]
-        solo = [(one + other) / 2 for one, other in zip(before, after, strict=True)]
+        alone_rates = [_rates(alone)]
+        throughputs = []
+        for _ in range(rounds):
+            pair_rates = pair.counted(SECONDS)
+            alone_rates.append(_rates(alone))
+            of_turns = (
+                rate * (1 / alone_rates[-2][load] + 1 / alone_rates[-1][load]) / 2
+                for load, rate in zip(loads, pair_rates, strict=True)
+            )
+            throughputs.append(sum(of_turns))
         evictions, lasted_seconds = pair.evictions
         return Point(
             budget_bytes=budget_bytes,
-            throughput=sum(rate / one for rate, one in zip(rates, solo, strict=True)),
+            throughput=sum(throughputs) / rounds,
             evictions_per_minute=60 * evictions / max(lasted_seconds, 1e-9),
             high_water=pair.high_water_bytes / budget_bytes,
         )
+
+
+def _rates(alone: Mapping[Load, Together]) -> dict[Load, float]:
+    return {load: each.rates(ALONE_SECONDS)[0] for load, each in alone.items()}
 
 
 def _summary(name: str, points: Sequence[Point]) -> Iterator[Figure]:
@@ -135,7 +148,7 @@ def quick() -> None:
     """A few budgets of two pairs, printed as they come."""
     for name, loads in QUICK.items():
         points = []
-        for point in sweep(loads, 5, 8.0):
+        for point in sweep(loads, 5, 2):
             points.append(point)
             print(f"{name}, {format_bytes(point.budget_bytes)}: {point}", flush=True)
         for figure in _summary(name, points):
