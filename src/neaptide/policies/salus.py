@@ -15,7 +15,7 @@ from neaptide.core.control.job import INFERENCE, QUEUED, SUSPENDED, TRAINING
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
 from neaptide.policies.parts.admission import expects_work, has_work, over_budget
-from neaptide.policies.parts.idle import asked_again, long_idle
+from neaptide.policies.parts.idle import asked_again, long_idle, long_idle_servers
 from neaptide.policies.parts.lanes import Lanes, in_iteration
 from neaptide.policies.parts.shares import Competition, due, leaves_for, with_turns
 from neaptide.policies.parts.turns import Turns, endless
@@ -94,6 +94,7 @@ class Salus(Policy):
         entries = {job.name: self._entry(job, view.now_ns, turns) for job in waiting}
         if self.order is Order.PACK and not any(entry[0] <= _AGED for entry in entries.values()):
             lanes = lanes.spread()
+        idle = bool(waiting and long_idle_servers(view))
         for turn, job in enumerate(sorted(waiting, key=lambda job: entries[job.name])):
             aged = entries[job.name][0] <= _AGED
             whole = self.order is Order.FIFO and self._busy(lanes, view.now_ns) and not job.evicted  # it does not share
@@ -105,7 +106,7 @@ class Salus(Policy):
             if placed is None and pressing:
                 lanes = lanes.make_room(job)
                 placed = lanes.place(job, self._most_lanes)
-            if placed is None and not whole and expects_work(job):
+            if placed is None and idle and not whole and expects_work(job):
                 placed = self._instead_of_idle(lanes, job, view.now_ns)
             if placed is None and turn == 0 and (aged or (self.order is Order.SRTF and not endless(job))):
                 everyone = [each for jobs in lanes.members.values() for each in jobs]

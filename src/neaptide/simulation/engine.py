@@ -89,6 +89,7 @@ class VirtualEngine:
         self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; native plans point into them
         self._jobs: dict[str, _SimulatedJob] = {}
         self._by_number: list[_SimulatedJob] = []
+        self._numbers: dict[str, int] = {}
         self._agenda = Agenda()
         for at_ns, budget in budget_changes:
             self._agenda.expect(ev.BudgetChanged(at_ns, budget))
@@ -120,6 +121,7 @@ class VirtualEngine:
             job, number, plans, job.iterations is not None or requests > 0, job.iterations, requests
         )
         self._jobs[job.name] = simulated
+        self._numbers[job.name] = simulated.number
         self._by_number.append(simulated)
 
     # --- core.control.engine.Engine
@@ -199,8 +201,8 @@ class VirtualEngine:
     def observe(self, jobs: Iterable[str]) -> Mapping[str, Observation]:
         self._library.neaptide_observe(self._handle, self._positions_address, self._held_address)
         positions, held = self._positions.tolist(), self._held.tolist()
-        numbers = {job: self._jobs[job].number for job in jobs}
-        return {job: Observation(positions[number], held[number]) for job, number in numbers.items()}
+        numbers = self._numbers
+        return {job: Observation(positions[numbers[job]], held[numbers[job]]) for job in jobs}
 
     # --- what happens
 

@@ -312,7 +312,11 @@ class Ledger:
     def view(self, event: ev.Event, seen: Mapping[str, Observation]) -> View:
         """The policy's view after an event was applied; `seen` has the visible jobs. Changes nothing."""
         present, of_priority = self._present, self._shares.of_priority
-        jobs = tuple([present[name].view(each, of_priority(present[name].job.priority)) for name, each in seen.items()])
+        if self._shares.all_alike:
+            jobs = tuple([present[name].view(each) for name, each in seen.items()])
+        else:
+            accounts = [(present[name], each) for name, each in seen.items()]
+            jobs = tuple([account.view(each, of_priority(account.job.priority)) for account, each in accounts])
         return View(
             now_ns=event.at_ns,
             event=event,

@@ -23,6 +23,11 @@ class Shares:
         self._mixed = False  # jobs of several priorities have been there together
         self._left_ns = 0  # the smallest share of those that wanted the device when the last job left it
 
+    @property
+    def all_alike(self) -> bool:
+        """Whether the figure of every priority is 0, because jobs of several have never been there together."""
+        return not self._served_ns
+
     def of_priority(self, priority: int) -> int:
         """The device time of a priority's jobs over their weights."""
         return self._served_ns.get(priority, 0)
