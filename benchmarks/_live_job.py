@@ -1,14 +1,15 @@
 """A job for the benchmarks of live sharing: trains a network until the file `stop` exists.
 
-Each line of its output file is the time at which an iteration was launched, in nanoseconds of the machine's clock; with
-a kernel log, the times at which the device began and ended the iteration. With a number of iterations it does these and
-ends.
+Each line of its output file is the time at which the program saw that the device had ended an iteration, in nanoseconds
+of the machine's clock; with a kernel log, the times at which the device began and ended the iteration. With a number of
+iterations it does these and ends.
 """
 
 from __future__ import annotations
 
 import random
 import sys
+from collections import deque
 from itertools import cycle
 from pathlib import Path
 from time import monotonic_ns
@@ -20,6 +21,7 @@ import neaptide.devices.soft  # noqa: F401
 from neaptide.models.zoo import recipe
 
 LOGGED = 1 << 18  # kernels
+AHEAD = 2  # iterations launched ahead of the device: a job alone would launch without end, and its launches prove nothing
 VARIED = 12  # batches of different sizes
 BATCHES = 4  # made in advance: making them would take the software GPU's cores
 
@@ -70,9 +72,15 @@ def main(network: str, batch: str, varies: str, folder: str, name: str, logged: 
         (Path(folder) / f"{name}.times").write_text("\n".join(rows) + "\n")
         return
     with (Path(folder) / f"{name}.times").open("w", buffering=1) as times:
+        torch.soft.synchronize()
+        launched: deque[torch.Event] = deque()
         while not stop.exists():
             step()
-            times.write(f"{monotonic_ns()}\n")
+            launched.append(torch.soft.Event())
+            launched[-1].record()
+            if len(launched) > AHEAD:
+                launched.popleft().synchronize()
+                times.write(f"{monotonic_ns()}\n")
 
 
 if __name__ == "__main__":

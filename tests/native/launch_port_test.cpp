@@ -460,6 +460,20 @@ TEST(reports_are_sent_in_order_when_the_device_has_passed_the_work) {
   close(ends[1]);
 }
 
+TEST(progress_is_reported_only_by_a_process_that_waits_for_permits) {
+  TemporaryPath path;
+  const auto board = new_board(path);
+  Job job(board);
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  job.port.reporter()->connect(ends[0], 0);  // which owns it
+  job.port.report_progress("ahead ");
+  board->set_permit(job.member.slot(), 1);
+  job.port.report_progress("in turn");
+  CHECK(read_some(ends[1]) == "in turn");
+  close(ends[1]);
+}
+
 TEST(a_frame_without_a_place_for_the_duration_is_refused) {
   CHECK_THROWS(std::invalid_argument, "no place", IterationFrame("short", 0));
   CHECK_THROWS(std::invalid_argument, "no place", IterationFrame(std::string(16, 'x'), 8));

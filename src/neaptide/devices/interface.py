@@ -183,6 +183,13 @@ class DeviceAgent(LocalDevice, Protocol):
         that a mebibyte of frames of at most 16 KiB waits, the connection ends.
         """
 
+    def report_progress(self, frame: bytes) -> None:
+        """Send a frame that tells how far the iteration has come, when the device has done what was launched.
+
+        It is left out while the process may begin iterations that no policy has started, and when the end of the
+        iteration overtakes it.
+        """
+
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
         """Send a frame when the device has passed the iteration; its last eight bytes become the duration in ns.
 

@@ -105,6 +105,9 @@ class NativeAgent:
             return True
         return bool(self._reporter.send(frame, len(frame) > _SMALL_BYTES))
 
+    def report_progress(self, frame: bytes) -> None:
+        self._reporter.progress_on_stream(frame)
+
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
         self._reporter.end_on_stream(frame, facts.index, facts.began_ns)
 

@@ -57,6 +57,9 @@ class ScriptedAgent:
         (self.after_device if after_device else self.sent).extend(DaemonInbox().feed(frame))
         return True
 
+    def report_progress(self, frame: bytes) -> None:
+        self.after_device.extend(DaemonInbox().feed(frame))
+
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
         assert facts.index == self.begun - 1
         self.after_device.extend(DaemonInbox().feed(frame[:-8] + (7).to_bytes(8, "big")))

@@ -18,7 +18,7 @@ from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.policies.files import find_policy
 from neaptide.reporting.logs.log_file import read_runs
-from scripted_daemon import ScriptedCaller, ScriptedClock
+from scripted_daemon import ScriptedCaller, ScriptedClock, World, trace
 
 MIB = 1 << 20
 
@@ -36,8 +36,12 @@ class Device:
         self.daemon.heard(self.caller, say.Hello(pid=os.getpid(), slot=self.member.slot, job="a"))
 
     def logged(self) -> tuple[HeldMemory, ...]:
-        self.daemon.heard(ScriptedCaller(), say.StatusRequest())  # which has the log written
-        return read_runs(self.paths.events)[-1].memory
+        return logged(self.daemon, self.paths)
+
+
+def logged(daemon: Daemon, paths: RuntimePaths) -> tuple[HeldMemory, ...]:
+    daemon.heard(ScriptedCaller(), say.StatusRequest())  # which has the log written
+    return read_runs(paths.events)[-1].memory
 
 
 @pytest.fixture
@@ -91,3 +95,21 @@ def test_bytes_of_a_process_without_a_connection_are_logged_without_a_name(devic
     device.clock.pass_seconds(0.1)
     assert device.logged()[-1].held_bytes == {"a": 0, "": 6 * MIB}
     other.leave()
+
+
+def test_a_job_that_runs_ahead_is_looked_at_ten_times_a_second(tmp_path: Path) -> None:
+    world = World(tmp_path, find_policy("neaptide"))
+    member = world.join("a", trace(10, 20))
+    before = len(logged(world.daemon, world.paths))
+    for _ in range(100):
+        world.clock.pass_seconds(0.01)
+        assert member.take(MIB // 8, 0)
+    alone = len(logged(world.daemon, world.paths)) - before
+    world.join("b", trace(10, 20))
+    before = len(logged(world.daemon, world.paths))
+    for _ in range(100):
+        world.clock.pass_seconds(0.01)
+        assert member.take(MIB // 8, 0)
+    beside = len(logged(world.daemon, world.paths)) - before
+    world.close()
+    assert 9 <= alone <= 11 and 45 <= beside <= 51

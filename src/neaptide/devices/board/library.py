@@ -110,6 +110,7 @@ _SIGNATURES: dict[str, Signature] = {
     "port_forget": (None, (_HANDLE,)),
     "port_report": (_INT, (_HANDLE, _TEXT, _U64, _U32)),
     "port_report_after": (None, (_HANDLE, _TEXT, _U64)),
+    "port_report_progress": (None, (_HANDLE, _TEXT, _U64)),
     "port_report_iteration": (_INT, (_HANDLE, _TEXT, _U64, _U64, _U64, _U64)),
 }
 

@@ -222,6 +222,13 @@ class Port:
         """Send a frame when the device has passed what was launched so far."""
         self._library.neaptide_port_report_after(self._handle, frame, len(frame))
 
+    def report_progress(self, frame: bytes) -> None:
+        """Send a frame that tells how far the iteration has come when the device has passed what was launched so far.
+
+        It is left out while the process runs ahead.
+        """
+        self._library.neaptide_port_report_progress(self._handle, frame, len(frame))
+
     def report_iteration(self, frame: bytes, duration_offset: int, index: int, began_ns: int) -> None:
         """Send the frame of an iteration's end when the device has passed it, with its duration filled in.
 

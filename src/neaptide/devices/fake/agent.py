@@ -190,6 +190,10 @@ class FakeAgent:
                 return True
             return self._port.report(frame, large=len(frame) > _SMALL_BYTES)
 
+    def report_progress(self, frame: bytes) -> None:
+        with self._lock:
+            self._port.report_progress(frame)
+
     def report_iteration(self, frame: bytes, facts: IterationFacts) -> None:
         with self._lock:
             self._port.report_iteration(frame, len(frame) - _DURATION_BYTES, facts.index, facts.began_ns)

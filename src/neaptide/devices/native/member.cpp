@@ -368,6 +368,8 @@ void Member::publish_needed(std::uint64_t bytes) { words().needed.store(bytes, s
 void Member::count_launched(std::uint64_t kernels) { words().launched.fetch_add(kernels, std::memory_order_relaxed); }
 void Member::count_done(std::uint64_t kernels) { words().done.fetch_add(kernels, std::memory_order_relaxed); }
 
+bool Member::runs_ahead() const { return words().permit.load() == kPermitAll; }
+
 bool Member::permitted(std::uint64_t iteration) const {
   const std::uint32_t permit = words().permit.load();
   return permit == kPermitAll || iteration < permit || daemon_silent();

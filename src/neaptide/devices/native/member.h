@@ -117,6 +117,8 @@ class Member {
   // Controls, set through Board. Reading changes nothing. While the daemon is silent, permits, gates and ceilings
   // are open. A cap stays as it is: a launch that waits for it waits for the device alone.
   bool permitted(std::uint64_t iteration) const;
+  /// Whether iterations may begin that no policy has started.
+  bool runs_ahead() const;
   /// Until when the gate before kernels is open, on the device's clock; 0: it is closed, kAlways: no end is set.
   std::uint64_t heavy_until_ns() const;
   bool heavy_open() const { return heavy_until_ns() != 0; }

@@ -275,7 +275,9 @@ class Daemon:
         if self._engine.jobs:
             self._timers.start("departed", _DEPARTED_SECONDS, self._look_for_departed)
         self._memory_history.keep_looking()
-        if self._log.pending >= _FEW_LINES:  # now, after the permits were given: later the log would delay permits more
+        # Now, after the permits were given: later the log would delay permits more. And while no job waits for a permit,
+        # because it takes the daemon less time than to wake up for it.
+        if self._log.pending >= _FEW_LINES or self._engine.all_run_ahead:
             self._log.flush()
         elif self._log.pending:
             self._flush_soon()
@@ -335,7 +337,8 @@ class Daemon:
         self._flush_soon()
 
     def _flush_soon(self) -> None:
-        self._timers.start("flush", _FLUSH_SECONDS, self._log.flush)
+        seconds = 2 * _AHEAD_SECONDS if self._engine.all_run_ahead else _FLUSH_SECONDS
+        self._timers.start("flush", seconds, self._log.flush)
 
     def _opening(self) -> Iterable[Line]:
         yield Header(

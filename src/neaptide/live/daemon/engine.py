@@ -244,6 +244,11 @@ class LiveEngine:
 
     # --- what is known of processes
 
+    @property
+    def all_run_ahead(self) -> bool:
+        """Whether there are jobs, and none waits for what the daemon decides."""
+        return bool(self.jobs) and all(job.runs_ahead for job in self.jobs.values())
+
     def is_there(self, job: AttachedJob) -> bool:
         """Whether the job's process lives and has its slot on the board."""
         seen = self.board.progress(job.slot)

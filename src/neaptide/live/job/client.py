@@ -135,7 +135,7 @@ class Client:
             if self._measurer is not None:
                 self._measurer.end_forward()
             if self._growth is not None:
-                self._agent.send(_FORWARD_ENDED, after_device=True)
+                self._agent.report_progress(_FORWARD_ENDED)
 
     def end(self) -> None:
         with self._iterating:

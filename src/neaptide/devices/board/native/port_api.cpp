@@ -220,6 +220,9 @@ int neaptide_port_report(ScriptedPort* port, const char* frame, std::uint64_t by
 void neaptide_port_report_after(ScriptedPort* port, const char* frame, std::uint64_t bytes) {
   port->port.report_after(std::string(frame, bytes));
 }
+void neaptide_port_report_progress(ScriptedPort* port, const char* frame, std::uint64_t bytes) {
+  port->port.report_progress(std::string(frame, bytes));
+}
 int neaptide_port_report_iteration(ScriptedPort* port, const char* frame, std::uint64_t bytes, std::uint64_t offset,
                                    std::uint64_t index, std::uint64_t began_ns) {
   return attempt(

@@ -99,6 +99,12 @@ std::optional<LaunchedIteration> LaunchPort::end_iteration() {
 
 void LaunchPort::report_after(std::string frame) {
   driver_.call_after(driver_.current_stream(),
+                     [reporter = reporter_, frame = std::move(frame)] { reporter->send(frame, false); });
+}
+
+void LaunchPort::report_progress(std::string frame) {
+  if (member_.runs_ahead()) return;
+  driver_.call_after(driver_.current_stream(),
                      [reporter = reporter_, frame = std::move(frame)] { reporter->send_progress(frame); });
 }
 

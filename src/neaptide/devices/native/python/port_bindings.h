@@ -132,6 +132,12 @@ inline void bind_reporter(py::module_& m, const Device& device) {
              py::gil_scoped_release release;
              device.port().report_after(std::move(text));
            })
+      .def("progress_on_stream",
+           [=](Reporter&, const py::bytes& frame) {
+             std::string text = frame;
+             py::gil_scoped_release release;
+             device.port().report_progress(std::move(text));
+           })
       // The duration replaces 2**62 in eight bytes at `duration_offset`; unset: at the end of the frame.
       .def(
           "end_on_stream",

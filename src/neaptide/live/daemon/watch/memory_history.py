@@ -11,6 +11,7 @@ from neaptide.live.daemon.engine import LiveEngine
 UNATTACHED = ""  # the name under which bytes of processes without a connection are logged
 _SHORTEST_SECONDS = 0.02
 _LONGEST_SECONDS = 0.16  # while nothing changes
+_ALONE_SECONDS = 0.1  # for a job that runs ahead: its step pays for each look
 _LINES_AT_ONE_RATE = 10_000  # then the rate is halved, so that the log of a long run stays small
 
 
@@ -28,7 +29,8 @@ class MemoryHistory:
     def keep_looking(self) -> None:
         """See to it that the next look comes, if there is anything to look at."""
         if self._engine.jobs or self._held_bytes:
-            self._timers.start("memory", self._wait_seconds, self._look)
+            least_seconds = _ALONE_SECONDS if self._engine.all_run_ahead else 0.0
+            self._timers.start("memory", max(self._wait_seconds, least_seconds), self._look)
         else:
             self._lines = 0
 
