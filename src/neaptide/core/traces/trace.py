@@ -13,7 +13,18 @@ from functools import cached_property
 import numpy as np
 
 from neaptide.core.rules.heavy import LIGHT_FILL
-from neaptide.core.traces.columns import Codes, Flags, Floats, Integers, Labels, Lists, arrays_of, frozen, table_problem
+from neaptide.core.traces.columns import (
+    Codes,
+    Flags,
+    Floats,
+    Integers,
+    Labels,
+    Lists,
+    arrays_of,
+    bytes_per_row,
+    frozen,
+    table_problem,
+)
 from neaptide.core.traces.curve import MemoryCurve
 
 
@@ -159,11 +170,9 @@ class Trace:
     @cached_property
     def held_bytes(self) -> Integers:
         """The bytes held while each op runs, its scratch included."""
-        n = len(self.ops)
-        change = np.zeros(n + 1, dtype=np.int64)
-        np.add.at(change, np.clip(self.tensors.born, 0, n), self.tensors.bytes)
-        np.subtract.at(change, np.clip(self.tensors.died + 1, 0, n), self.tensors.bytes)
-        return frozen(np.cumsum(change)[:n] + self.ops.scratch_bytes)
+        tensors = self.tensors
+        held = bytes_per_row(tensors.born, tensors.died, tensors.bytes, len(self.ops))
+        return frozen(held + self.ops.scratch_bytes)
 
     @cached_property
     def end_seconds(self) -> Floats:
