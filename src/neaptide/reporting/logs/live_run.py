@@ -14,12 +14,11 @@ from neaptide.core.control.controller import Entry
 from neaptide.core.control.log_format import HeldMemory, JobFacts, Joined
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.live.runs.without_neaptide import Without
-from neaptide.reporting.logs.comparison import Row
+from neaptide.reporting.logs.comparison import REFERENCE, Row
 from neaptide.reporting.logs.metrics import measure
 from neaptide.reporting.logs.run_folder import SavedRun
 from neaptide.simulation import MemorySeries
 
-REFERENCE = "temporal"
 _OUTSIDE_NEAPTIDE = tuple(each.value for each in Without)
 
 
@@ -76,7 +75,7 @@ class LiveRun:
         return not self.interrupted and bool(self.results) and not any(each.code for each in self.results)
 
     @property
-    def apart(self) -> list[str]:
+    def unshared(self) -> list[str]:
         """The jobs whose processes ended without an iteration under the daemon."""
         shared = {record.job.name for record in self.row.metrics.jobs if record.iterations}
         return [each.name for each in self.results if each.name not in shared and not each.asked_to_end]

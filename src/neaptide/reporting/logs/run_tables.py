@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from neaptide.core.units import format_bytes
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.formats import format_duration, format_rate
-from neaptide.reporting.logs.comparison import shown_columns
+from neaptide.reporting.logs.comparison import basis, shown_columns
 from neaptide.reporting.logs.live_run import LiveRun
 from neaptide.reporting.logs.records import JobRecord
 
@@ -50,9 +50,7 @@ def runs_table(runs: Sequence[LiveRun]) -> TextTable:
     for row in rows:
         values = [(column, column.value(row)) for column in columns]
         cells.append((row.policy, *("-" if value is None else column.show(value) for column, value in values)))
-    return TextTable(
-        head, tuple(cells), f"Throughput is against {rows[0].against_what}. docs/metrics.md defines every column."
-    )
+    return TextTable(head, tuple(cells), basis(rows))
 
 
 def jobs_table(run: LiveRun) -> TextTable:

@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words that begin at a place, in per cent of the width; `late` ones would pass the right edge and end there."""
+    """Words that begin at a place, in per cent of the width; a `late` label ends at the right edge."""
 
     place: float
     words: str
@@ -44,7 +44,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One job."""
+    """What one job did in the window."""
 
     name: str
     colour: str
