@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,13 +24,6 @@ from neaptide.live.daemon.requests import MOST_WAITING
 from neaptide.live.protocol import messages as say
 from scripted_daemon import MIB, ScriptedCaller, World, trace
 from tides import tide
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def an_honest_job_runs(world: World) -> None:
