@@ -125,7 +125,6 @@ def test_uses_say_when_each_tensor_is_written_and_read() -> None:
     assert uses.producer.tolist() == [3, -1, 0, 1, 2]
     assert uses.last_forward.tolist() == [0, 0, 1, 1, -1]
     assert uses.first_backward.tolist() == [-1, 2, 2, -1, 2]
-    assert uses.last_backward.tolist() == [-1, 2, 2, -1, 2]
     assert uses.last.tolist() == [3, 2, 2, 1, 3]
 
 

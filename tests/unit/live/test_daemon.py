@@ -142,7 +142,7 @@ def test_an_iteration_that_has_no_core_is_waited_for_and_not_evicted(world: Worl
     assert (asked, states) == ([Request.NONE, Request.NONE], ["running", "running"])
 
 
-def test_threads_are_looked_at_only_of_jobs_that_are_to_move(tmp_path: Path) -> None:
+def test_only_threads_of_jobs_that_are_to_move_are_looked_at(tmp_path: Path) -> None:
     world = World(tmp_path, Temporal())
     try:
         world.join("a", trace(10, 40)).begin_iteration()

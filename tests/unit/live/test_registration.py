@@ -93,7 +93,7 @@ def test_a_job_that_waits_for_a_larger_budget_goes_on_when_it_was_measured_small
 # --- no part of a job is left behind
 
 
-def test_a_job_that_is_too_large_and_goes_leaves_nothing_behind(world: World) -> None:
+def test_a_job_that_is_too_large_leaves_nothing_behind_when_it_goes(world: World) -> None:
     world.member("a")
     caller = world.greet("a", trace(10, 200))
     world.members.pop("a").leave()

@@ -21,7 +21,7 @@ def test_the_daemon_writes_again_what_was_changed_on_its_board(world: World) -> 
     permits = {member.slot: world.board.progress(member.slot).permit for member in (first, second)}
     for slot in permits:
         world.board.set_permit(slot, 77)
-        world.board.set_heavy_open(slot, False)
+        world.board.set_gate(slot, 0)
         world.board.set_inflight_cap(slot, 1)
         world.board.set_ceiling(slot, 1)
         world.board.set_request(slot, Request.RESTORE)

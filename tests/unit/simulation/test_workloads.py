@@ -6,16 +6,10 @@ import statistics
 from itertools import islice, pairwise, takewhile
 
 import pytest
+from benchmarks._salus_jobs import SALUS_WORKLOADS, salus_jobs
 
 from neaptide.simulation.salus_workloads import SECONDS, public_workloads
-from neaptide.simulation.workloads import (
-    SALUS_WORKLOADS,
-    JobWanted,
-    parse_jobs,
-    poisson,
-    regular_requests,
-    salus_jobs,
-)
+from neaptide.simulation.workloads import JobWanted, parse_jobs, poisson, regular_requests
 
 SECOND = 1_000_000_000
 

@@ -97,7 +97,6 @@ class Uses:
     producer: Integers  # the first op that writes it
     last_forward: Integers
     first_backward: Integers
-    last_backward: Integers
     last: Integers
 
 
@@ -219,7 +218,6 @@ class Trace:
             producer=_first(self.ops.writes.owners(), self.ops.writes.items, m),
             last_forward=_last(op[in_forward], tensor[in_forward], m),
             first_backward=_first(op[in_backward], tensor[in_backward], m),
-            last_backward=_last(op[in_backward], tensor[in_backward], m),
             last=_last(op, tensor, m),
         )
 

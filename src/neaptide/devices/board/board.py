@@ -187,9 +187,6 @@ class Board:
         """Iterations that may have started so far, or PERMIT_ALL."""
         checked(self._library.neaptide_board_set_permit(self.handle, slot, iterations))
 
-    def set_heavy_open(self, slot: int, heavy_open: bool) -> None:
-        checked(self._library.neaptide_board_set_heavy_open(self.handle, slot, heavy_open))
-
     def set_gate(self, slot: int, until_ns: int, holds_light: bool = False) -> None:
         """Open the gate until a time on the device's clock, when it closes by itself; 0: close it, ALWAYS: open it.
 
