@@ -29,7 +29,7 @@ from neaptide.capture.recording.cutting import (
 from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.timing.device_times import Aside, KernelRun, logged, times_from
-from neaptide.capture.timing.profiler_times import Events, Span, match, profiled
+from neaptide.capture.timing.profiler_times import Events, OpSpan, match, profiled
 from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.trace import Trace
 from neaptide.devices.local import local_device
@@ -240,7 +240,7 @@ class Session:
         return {kernel - base: position for position, (_, kernel) in enumerate(calls)}
 
 
-def _gaps(run: list[Span]) -> list[float]:
+def _gaps(run: list[OpSpan]) -> list[float]:
     """The host time before each op."""
     ends = [0.0, *(span.end_seconds for span in run)]
     return [max(0.0, span.start_seconds - end) for span, end in zip(run, ends, strict=False)]

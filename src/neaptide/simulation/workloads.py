@@ -41,7 +41,7 @@ def regular_requests(per_second: float, seconds: float, *, start_ns: int = 0) ->
     return tuple(start_ns + round(i * 1e9 / per_second) for i in range(math.ceil(seconds * per_second)))
 
 
-def parse_jobs(text: str) -> tuple[JobWanted, ...]:
+def parse_job_list(text: str) -> tuple[JobWanted, ...]:
     """Jobs from CSV text with a header and the columns model, batch, arrives_seconds, solo_seconds, in any order."""
     rows = csv.reader(text.splitlines())
     header = [name.strip() for name in next(rows, [])]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from neaptide.cli.output_files import check_writable
-from neaptide.cli.target import kind_of
+from neaptide.cli.target import target_kind
 
 if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec
@@ -95,7 +95,7 @@ def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
     from neaptide.scenarios import sources
 
     assert isinstance(options, sources.ModelOptions)
-    kind = kind_of(target)
+    kind = target_kind(target)
     if kind == "script":
         raise ValueError(f"{target} is a script: profile it first (neaptide profile {target} -o FILE) and plan that")
     if kind == "model":

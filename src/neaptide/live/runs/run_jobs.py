@@ -120,7 +120,7 @@ def run_jobs(
         device=default_kind().name,
         budget_bytes=seen.capacity_bytes if status is None else status.budget_bytes,
         began_ns=0 if began is None else round(began.uptime_seconds * 1e9),
-        results=in_order(supervisor.results, jobs),
+        results=results_in_order(supervisor.results, jobs),
         high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
         shared=some_job_came(began, ended),
@@ -135,7 +135,7 @@ def now_in_words() -> str:
     return datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
-def in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[JobResult, ...]:
+def results_in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[JobResult, ...]:
     """The results in the order of the jobs."""
     names = [job.name for job in jobs]
     return tuple(sorted(results, key=lambda result: names.index(result.name)))

@@ -25,7 +25,7 @@ from neaptide.live.protocol.messages import JobStatus, Status
 from neaptide.live.protocol.paths import RuntimePaths, parent_of_private_folders
 from neaptide.live.runs.interrupts import noted_interrupts
 from neaptide.live.runs.launching import JobCommand, environment_without_daemon
-from neaptide.live.runs.run_jobs import OnEnd, OnStatus, RunRecord, in_order, look_after, now_in_words
+from neaptide.live.runs.run_jobs import OnEnd, OnStatus, RunRecord, look_after, now_in_words, results_in_order
 from neaptide.live.runs.supervisor import JobResult, Supervisor
 
 _LOOK_SECONDS = 0.02
@@ -95,7 +95,7 @@ def run_without(
         device=default_kind().name,
         budget_bytes=seen.capacity_bytes,
         began_ns=0,
-        results=in_order(supervisor.results, jobs),
+        results=results_in_order(supervisor.results, jobs),
         high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
         seconds=seconds,

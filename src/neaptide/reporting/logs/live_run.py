@@ -15,7 +15,7 @@ from neaptide.core.control.log_format import HeldMemory, JobFacts, Joined
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.live.runs.without_neaptide import Without
 from neaptide.reporting.logs.comparison import REFERENCE, Row
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.reporting.logs.run_folder import SavedRun
 from neaptide.simulation import MemorySeries
 
@@ -91,7 +91,7 @@ def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})
     facts = _facts(known, entries)
     lasted = [round((result.began_seconds + result.seconds) * 1e9) for result in saved.file.results]
     end_ns = max([header.end_ns, *(held.at_ns for held in memory[-1:]), *lasted])
-    metrics = measure(entries, facts, max(header.end_ns, *(held.at_ns for held in memory[-1:]), 0))
+    metrics = metrics_of(entries, facts, max(header.end_ns, *(held.at_ns for held in memory[-1:]), 0))
     peak_bytes, budget_bytes = saved.file.high_water_bytes, header.user_bytes or header.budget_bytes
     most_bytes = max([budget_bytes, *(e.whole_bytes for e in entries if isinstance(e, ev.BudgetChanged))])
     row = Row(header.policy, metrics, 1.0, peak_bytes, max(0, peak_bytes - most_bytes), "one job alone")

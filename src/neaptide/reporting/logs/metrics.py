@@ -103,7 +103,7 @@ class Metrics:
         return sum(each.evictions for each in self.jobs)
 
 
-def measure(entries: Sequence[Entry], jobs: Sequence[JobFacts], end_ns: int) -> Metrics:
+def metrics_of(entries: Sequence[Entry], jobs: Sequence[JobFacts], end_ns: int) -> Metrics:
     """The metrics of a log that ended at `end_ns`."""
     records = read_log(entries, jobs, end_ns)
     refused = sum(isinstance(entry, Refused) for entry in entries)

@@ -71,7 +71,7 @@ def jobs_table(run: LiveRun) -> TextTable:
         "at a cost of",
         "peak",
     )
-    rows = [(record.job.name, ended.get(record.job.name, ""), *_cells(run, record)) for record in in_order(run)]
+    rows = [(record.job.name, ended.get(record.job.name, ""), *_cells(run, record)) for record in records_in_order(run)]
     note = (
         "A job waits when it cannot run because of other jobs: for its turn, or, stalled, for memory inside an "
         "iteration. While it is measured, a job runs without permits; the cost is what its iterations then took beyond "
@@ -90,7 +90,7 @@ def memory_table(run: LiveRun) -> TextTable:
             format_bytes(record.job.peak_bytes - record.job.persistent_bytes),
             _peak(run, record),
         )
-        for record in in_order(run)
+        for record in records_in_order(run)
     ]
     note = (
         "Memory of the model and of the framework outlives iterations. The framework's is in no tensor: a GPU's "
@@ -99,7 +99,7 @@ def memory_table(run: LiveRun) -> TextTable:
     return TextTable(("job", "model", "framework", "ephemeral", "peak held"), tuple(rows), note)
 
 
-def in_order(run: LiveRun) -> list[JobRecord]:
+def records_in_order(run: LiveRun) -> list[JobRecord]:
     """The records of jobs in the order in which the user gave the jobs."""
     names = job_names([run])
     return sorted(run.row.metrics.jobs, key=lambda record: names.index(record.job.name))

@@ -111,7 +111,7 @@ def summary_table(run: LiveRun) -> Table:
     return table
 
 
-def remarks(run: LiveRun) -> list[str]:
+def run_remarks(run: LiveRun) -> list[str]:
     """A sentence about each job that did no iteration under the daemon, or one about a log with gaps."""
     if run.outside:
         return []
