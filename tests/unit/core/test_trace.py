@@ -160,7 +160,7 @@ def test_every_array_of_a_trace_is_read_only() -> None:
                     arrays += [offsets, items]
                 case array:
                     arrays.append(array)
-    assert len(arrays) == 2 + (2 + 7 + 4) + 7 + 5
+    assert len(arrays) == 2 + (2 + 7 + 4) + 7 + 4
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = array[0]
