@@ -7,6 +7,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
+from benchmarks._salus_jobs import salus_jobs
 
 from neaptide.core.control.actions import Action, Admit, Start
 from neaptide.core.control.job import Job, JobKind
@@ -18,7 +19,7 @@ from neaptide.core.traces.trace import Kind, Ops, Phase, Tensors, Trace
 from neaptide.core.units import GIB, MIB
 from neaptide.reporting.terminal.bench import Figure
 from neaptide.simulation import Outcome, Submission, simulate
-from neaptide.simulation.workloads import regular_requests, salus_jobs
+from neaptide.simulation.workloads import regular_requests
 
 DEVICE = find_device("V100-16GB")
 OPS = 2000  # per iteration

@@ -11,7 +11,7 @@ from neaptide.core.control.job import JobKind
 from neaptide.core.control.log_format import JobFacts
 from neaptide.core.units import GIB
 from neaptide.reporting.logs.comparison import Row, SimulatedRun
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.simulation import MemorySeries, Outcome
 
 MS = 1_000_000
@@ -70,5 +70,5 @@ def outcome(policy: str = "temporal", entries: tuple[Entry, ...] = ENTRIES) -> O
 
 def simulated_run(policy: str = "temporal", against: float = 0.5) -> SimulatedRun:
     run = outcome(policy)
-    metrics = measure(run.entries, JOBS, run.end_ns)
+    metrics = metrics_of(run.entries, JOBS, run.end_ns)
     return SimulatedRun(run, Row(policy, metrics, against, run.peak_bytes, run.over_budget_bytes))

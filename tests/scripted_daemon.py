@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 from board_member import Member
+from daemons import SECONDS, until
 from neaptide.core.control.policy import Policy
 from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Board, Region
@@ -146,3 +148,19 @@ class World:
         for member in self.members.values():
             member.leave()
         self.board.close()
+
+
+def older_waits(world: World) -> tuple[Member, Thread]:
+    """Jobs `a` and `b` in an iteration each; that of `a`, the older one, waits for more than `b` leaves.
+
+    The daemon has looked at that for long enough to evict `b`. Returns `b`, and the thread of `a` that waits.
+    """
+    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    waiting = Thread(target=older.take, args=(20 * MIB, SECONDS))
+    waiting.start()
+    until(lambda: bool(world.board.progress(older.slot).wanted_bytes), "the older iteration to wait for memory")
+    world.clock.pass_seconds(1.2)
+    return younger, waiting

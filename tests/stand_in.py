@@ -27,10 +27,10 @@ _Said = TypeVar("_Said", bound=say.Message)
 class StandIn:
     """Listens on a socket in the folder. After a Profiled every iteration is permitted, unless a test replaces that."""
 
-    def __init__(self, folder: Path, capacity_bytes: int = 256 << 20) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "daemon.sock"
-        self.board = Board.create(folder / "board", capacity_bytes, Region("soft", 1))
+        self.board = Board.create(folder / "board", 256 << 20, Region("soft", 1))
         self.heard: list[say.Message] = []
         self.welcomes = True
         self.after_profiled: Callable[[StandIn], say.Message | None] = StandIn.permit_all

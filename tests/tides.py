@@ -1,4 +1,4 @@
-"""Synthetic traces in the shape of a tide, for tests and benchmarks of many jobs."""
+"""Synthetic traces in the shape of a tide, for tests with many jobs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-def run_file(path: Path, what: str) -> ModuleType:
+def run_user_file(path: Path, what: str) -> ModuleType:
     """Run a file and return its module; ValueError with one line if the file is missing or raises.
 
     `what` says in messages what the file should hold.

@@ -8,7 +8,7 @@
 - test_device_sharing.py: classes, shares of the SMs, gates that close by themselves.
 - test_deadlines.py: requests with a deadline beside training.
 - test_servers.py: 42 servers whose requests share one lane.
-- test_newcomers.py: jobs of which something is known before they run.
+- test_known_profiles.py: newcomers of which something is known before they run.
 - test_launching.py: heavy ops, the cap on kernels in flight, the end of the forward pass.
 - test_jobs.py: states, a job alone, a request's batch, growth, the work of an iteration, a stopped process.
 - test_promises.py: the budget, the oldest iteration, short jobs beside long ones, eviction and return after a

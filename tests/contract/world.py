@@ -111,11 +111,10 @@ def _phase(tide: Tide, step: Step) -> Phase:
     return Phase.INFERENCE if tide.kind is JobKind.INFERENCE else step.phase
 
 
-def rise_and_fall(top: float, seconds: float = 8 * MS, steps: int = 4) -> tuple[Step, ...]:
-    """A tide that rises to `top` leases in equal steps and falls again; the backward pass begins at the top."""
-    half = steps // 2
-    each = seconds / steps
-    up = [Step(top * (n + 1) / half, each) for n in range(half)]
+def rise_and_fall(top: float, seconds: float = 8 * MS) -> tuple[Step, ...]:
+    """A tide that rises to `top` leases in two equal steps and falls in two; the backward pass begins at the top."""
+    each = seconds / 4
+    up = [Step(top / 2, each), Step(top, each)]
     return (*up, *(Step(step.leases, each, phase=Phase.BACKWARD) for step in reversed(up)))
 
 

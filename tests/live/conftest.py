@@ -1,4 +1,4 @@
-"""Daemons with real jobs."""
+"""Daemons, with real jobs and with fake ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from daemons import DaemonThread
+from neaptide.live.runs.starting import stop_daemon
+from neaptide_command import Command
 from real_jobs import RealDaemon, StartDaemon
 
 
@@ -22,3 +25,18 @@ def start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[StartDa
     for daemon in daemons:
         daemon.stop()
     assert "fault" not in capfd.readouterr().err
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
+    daemon = DaemonThread(tmp_path / "run")
+    yield daemon
+    daemon.stop()
+    assert "fault" not in capfd.readouterr().err
+
+
+@pytest.fixture
+def neaptide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
+    command = Command(tmp_path_factory.mktemp("n"))
+    yield command
+    stop_daemon(command.paths)

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,6 @@ from neaptide.core.rules import patience
 from simple_policies import Everything
 
 KILLS = int(os.environ.get("NEAPTIDE_TEST_KILLS", "12"))  # victims of the loop that kills, in pairs
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
-    daemon = DaemonThread(tmp_path / "run")
-    yield daemon
-    daemon.stop()
-    assert "fault" not in capfd.readouterr().err
 
 
 def test_jobs_killed_at_any_moment_give_everything_back(daemon: DaemonThread) -> None:

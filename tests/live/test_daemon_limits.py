@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,14 +18,6 @@ from neaptide.live.daemon.io import connections
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import MOST_BYTES, frame
 from trace_bombs import bomb
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
-    daemon = DaemonThread(tmp_path / "run")
-    yield daemon
-    daemon.stop()
-    assert "fault" not in capfd.readouterr().err
 
 
 def is_closed(line: Line) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from neaptide.reporting.logs.replay import replay
 from simple_policies import SendsIdleAway
 
 LIVE_POLICIES = sorted(set(POLICIES) - {"spatial-paged"})
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
-    daemon = DaemonThread(tmp_path / "run")
-    yield daemon
-    daemon.stop()
-    assert "fault" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("policy", LIVE_POLICIES)

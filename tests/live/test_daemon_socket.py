@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,6 @@ from line import Line
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.asking import watch
 from neaptide.live.protocol.framing import frame
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
-    daemon = DaemonThread(tmp_path / "run")
-    yield daemon
-    daemon.stop()
-    assert "fault" not in capfd.readouterr().err
 
 
 def test_only_the_user_may_connect_to_the_daemon(daemon: DaemonThread) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +29,6 @@ threading.Timer(2, lambda: [os.close(each) for each in taken]).start()
 job.run()
 print(job.done)
 """
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[DaemonThread]:
-    daemon = DaemonThread(tmp_path / "run")
-    yield daemon
-    daemon.stop()
-    assert "fault" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("free", [0, 1, 2])

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,9 @@ import pytest
 from hangs import HANGS_SECONDS
 from neaptide.live.protocol.lock import running_pid
 from neaptide.live.runs.attendance import NOT_SHARED, WARNING
-from neaptide.live.runs.starting import start_daemon, stop_daemon
+from neaptide.live.runs.starting import start_daemon
 from neaptide.reporting.logs.run_folder import EVENTS, REPORT, read_run
 from neaptide_command import Command, wait_until
-
-
-@pytest.fixture
-def neaptide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
-    command = Command(tmp_path_factory.mktemp("n"))
-    yield command
-    stop_daemon(command.paths)
 
 
 def test_jobs_that_end_well_leave_their_output_a_log_and_a_report(neaptide: Command) -> None:

@@ -20,18 +20,11 @@ from neaptide.live.protocol.lock import DaemonLock, running_pid
 from neaptide.live.protocol.messages import Status, StatusRequest
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 from neaptide.live.runs.attendance import NOT_SHARED, WARNING
-from neaptide.live.runs.starting import start_daemon, stop_daemon
+from neaptide.live.runs.starting import start_daemon
 from neaptide_command import Command, wait_until
 
 NAPS = "time.sleep(300)"
 WAITS = "import os, time; print(os.getpid(), os.environ['NEAPTIDE_SOCKET'], flush=True); time.sleep(300)"
-
-
-@pytest.fixture
-def neaptide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
-    command = Command(tmp_path_factory.mktemp("n"))
-    yield command
-    stop_daemon(command.paths)
 
 
 def gone(pid: int) -> bool:

@@ -8,8 +8,20 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from builders import Op, Tensor, make_trace
+from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.plan import CODECS, Gap, Plan, Return
+
+DEVICE = DeviceSpec(
+    name="slow link",
+    memory_bytes=1000,
+    sms=1,
+    flops=1.0,
+    matrix_flops=1.0,
+    half_flops=1.0,
+    bandwidth=100.0,
+    link_bandwidth=8.0,
+)
 
 
 @st.composite

@@ -7,22 +7,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from neaptide.core.device import DeviceSpec, find_device
+from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.planning.apply import apply, summary_of
 from neaptide.planning.plan import Plan, Return
-from properties.plans import any_plans, training_traces
-
-DEVICE = DeviceSpec(
-    name="slow link",
-    memory_bytes=1000,
-    sms=1,
-    flops=1.0,
-    matrix_flops=1.0,
-    half_flops=1.0,
-    bandwidth=100.0,
-    link_bandwidth=8.0,
-)
+from properties.plans import DEVICE, any_plans, training_traces
 
 
 def accepted(trace: Trace, plan: Plan) -> Trace:

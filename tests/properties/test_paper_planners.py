@@ -6,23 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neaptide.core.device import DeviceSpec
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.apply import apply
 from neaptide.planning.plan import CannotFitError, Plan
 from neaptide.planning.planners import capuchin, checkmate, dtr, echo, gist, swapadvisor
+from properties.plans import DEVICE
 from properties.training_steps import training_steps
 
-DEVICE = DeviceSpec(
-    name="slow link",
-    memory_bytes=1000,
-    sms=1,
-    flops=1.0,
-    matrix_flops=1.0,
-    half_flops=1.0,
-    bandwidth=100.0,
-    link_bandwidth=8.0,
-)
 PLANNERS = {
     "capuchin": (capuchin.plan, 20),
     "checkmate": (checkmate.plan, 8),

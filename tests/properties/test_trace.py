@@ -60,7 +60,6 @@ def test_uses_are_found_by_looking_at_each_op(trace: Trace) -> None:
         assert trace.uses.producer[index] == min(written, default=-1)
         assert trace.uses.last_forward[index] == max(forward, default=-1)
         assert trace.uses.first_backward[index] == min(backward, default=-1)
-        assert trace.uses.last_backward[index] == max(backward, default=-1)
         assert trace.uses.last[index] == max(used, default=-1)
 
 

@@ -10,8 +10,8 @@
   iteration makes in this way (a teacher's) is part of the training iteration.
 - Before any optimizer has stepped, every call begins an iteration. A call without gradients (serving) also ends it.
 - A program that calls no module has one iteration from step to step.
-- Each thread has iterations of its own, closed by the optimizers that step in it. In a thread where none steps, a call
-  with gradients takes part in what the threads do in which some step.
+- Each thread has iterations of its own, closed by the optimizers that step in it. In a thread where no optimizer steps,
+  a call with gradients belongs to the iterations of the threads in which optimizers step.
 
 Only outermost calls cost time: a nested call costs one test.
 """

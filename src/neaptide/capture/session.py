@@ -29,10 +29,9 @@ from neaptide.capture.recording.cutting import (
 from neaptide.capture.recording.log import Log
 from neaptide.capture.recording.recorder import Recorder
 from neaptide.capture.timing.device_times import Aside, KernelRun, logged, times_from
-from neaptide.capture.timing.profiler_times import Events, Span, match, profiled
+from neaptide.capture.timing.profiler_times import Events, OpSpan, match, profiled
 from neaptide.core.traces.columns import Integers
 from neaptide.core.traces.trace import Trace
-from neaptide.devices.interface import LocalDevice
 from neaptide.devices.local import local_device
 
 # Recorded iterations around those that count: the first one allocates the memory that outlives iterations, and the last
@@ -64,12 +63,11 @@ class Session:
         timed: int = 2,
         cut_at_low_point: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
-        kernels: LocalDevice | None = None,
         recorder: Callable[..., Recorder] = Recorder,
         aside: Aside | None = None,
     ) -> None:
         self._device = device
-        self._kernels = kernels or local_device(device)  # None: the device keeps no log of its kernels
+        self._kernels = local_device(device)  # None: the device keeps no log of its kernels
         self._aside = aside or Aside()  # work that is not the program's
         self.recorder = recorder(device, self._kernels.launched) if self._kernels else recorder(device)
         # One instrument per iteration. Plain iterations give the step time, and profiled ones divide it among the ops;
@@ -242,7 +240,7 @@ class Session:
         return {kernel - base: position for position, (_, kernel) in enumerate(calls)}
 
 
-def _gaps(run: list[Span]) -> list[float]:
+def _gaps(run: list[OpSpan]) -> list[float]:
     """The host time before each op."""
     ends = [0.0, *(span.end_seconds for span in run)]
     return [max(0.0, span.start_seconds - end) for span, end in zip(run, ends, strict=False)]

@@ -12,7 +12,7 @@ from neaptide.devices.interface import DeviceKind, DeviceSettings
 
 
 def kind_with_flags() -> DeviceKind:
-    """The kind whose settings are flags: the chosen one; if there is none, `--help` shows another one's."""
+    """The kind whose settings are flags: the chosen one. If none can be chosen, `--help` shows those of `soft`."""
     try:
         return default_kind()
     except ValueError:  # the command says so when it runs

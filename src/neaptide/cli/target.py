@@ -11,7 +11,7 @@ from cyclopts import ArgumentCollection
 Target = Literal["model", "script", "trace"]
 
 
-def kind_of(target: str) -> Target:
+def target_kind(target: str) -> Target:
     """Whether `target` is a model, a script or a trace; ValueError if it is a path to neither of the last two.
 
     A plain word is always a model, so that a file of that name does not change the meaning of a command.
@@ -72,6 +72,6 @@ def _first_plain(tokens: Sequence[str], with_value: Iterable[str]) -> int | None
 
 def _is_script(target: str) -> bool:
     try:
-        return kind_of(target) == "script"
+        return target_kind(target) == "script"
     except (ValueError, OSError):
         return False  # the command itself reports the error

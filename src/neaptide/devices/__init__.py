@@ -57,7 +57,7 @@ __all__ = [
     "default_device",
     "default_kind",
     "find_kind",
-    "parse_device",
+    "parse_device_name",
     "setting",
 ]
 
@@ -91,7 +91,7 @@ def default_device() -> DeviceName:
 def chosen_device() -> DeviceName:
     """The device that NEAPTIDE_DEVICE names, or the default one. Changes nothing."""
     named = os.environ.get("NEAPTIDE_DEVICE")
-    return parse_device(named) if named else default_device()
+    return parse_device_name(named) if named else default_device()
 
 
 def default_kind() -> DeviceKind:
@@ -99,7 +99,7 @@ def default_kind() -> DeviceKind:
     return find_kind(chosen_device().kind)
 
 
-def parse_device(text: str) -> DeviceName:
+def parse_device_name(text: str) -> DeviceName:
     """A device from `kind:index` or `kind`, where the kind is a name or the path of a `kind.py`."""
     kind, colon, index = text.rpartition(":")
     if not colon or not index.isdecimal():

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from neaptide.core.control.need import Need
 from neaptide.devices.board import Board
+from neaptide.devices.board import IterationFacts as IterationFacts  # a part of the seam
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +58,6 @@ class DeviceSettings:
 def setting(help_text: str) -> Any:
     """A field of DeviceSettings, with the help of its flag."""
     return field(default=None, metadata={"help": help_text})
-
-
-@dataclass(frozen=True, slots=True)
-class IterationFacts:
-    """What the device saw of one launched iteration."""
-
-    index: int  # of the iteration on the board, 0 for the first
-    began_ns: int  # when its first launch was permitted, on the steady clock
-    peak_bytes: int  # most bytes in live blocks since the iteration before it ended
-    allocated_bytes: int  # bytes allocated since then
 
 
 @dataclass(frozen=True, slots=True)

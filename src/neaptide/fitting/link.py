@@ -22,7 +22,7 @@ def spec_of(device: torch.device) -> DeviceSpec:
         spec = find_device(
             here.spec_name if here else torch.get_device_module(device).get_device_properties(device).name
         )
-    except ValueError:  # not in the catalogue; plans rest on measured times, so another device's figures do
+    except ValueError:  # not in the catalogue; plans use measured times, so another device's figures are good enough
         spec = CATALOGUE["A100-40GB"]
     return replace(spec, link_bandwidth=link_bandwidth(device), swap_seconds=swap_seconds(device))
 

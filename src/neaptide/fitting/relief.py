@@ -19,11 +19,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from neaptide.capture.timing.device_times import Aside
 from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.copying import Copier
-from neaptide.planning.executor.run.record import Record
+from neaptide.planning.executor.run.record import AWAY, Record
 from neaptide.planning.executor.run.saved_storages import is_only_saved, may_be_moved
-from neaptide.planning.plan import Gap, Return
-
-_AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)
 
 
 class Relief:
@@ -37,8 +34,8 @@ class Relief:
         """Copy the record's storage to the host and free it; `leaves` is called before."""
         if record.holder is not None:
             leaves(record)
-            record.send(_AWAY)
-            record.release(_AWAY)
+            record.send(AWAY)
+            record.release(AWAY)
 
     def there(self, record: Record) -> Tensor:
         """The record's storage on the device, copied back if necessary."""

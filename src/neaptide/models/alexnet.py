@@ -53,7 +53,7 @@ class AlexNet(nn.Module):
 
 
 @family("alexnet")
-def alexnet(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def alexnet(_name: str, scale: Scale) -> Recipe:
     # `side` is what the strides leave of the image in front of fc1.
     shrink, image, side, classes = (1, 227, 6, 1000) if scale == "paper" else (16, 99, 2, 10)
     return Recipe(

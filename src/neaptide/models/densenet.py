@@ -61,7 +61,7 @@ class DenseNet(nn.Module):
 
 
 @family("densenet121")
-def densenet(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def densenet(_name: str, scale: Scale) -> Recipe:
     paper = scale == "paper"
     blocks, growth = ((6, 12, 24, 16), 32) if paper else ((2, 3, 6, 4), 4)
     image, classes = (224, 1000) if paper else (64, 10)

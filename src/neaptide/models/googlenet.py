@@ -60,7 +60,7 @@ class GoogLeNet(nn.Module):
 
 
 @family("googlenet")
-def googlenet(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def googlenet(_name: str, scale: Scale) -> Recipe:
     shrink, image, classes = (1, 224, 1000) if scale == "paper" else (8, 64, 10)
     return Recipe(
         module=partial(GoogLeNet, shrink, classes),

@@ -68,7 +68,7 @@ class MobileNet(nn.Module):
 
 
 @family("mobilenet-v2")
-def mobilenet(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def mobilenet(_name: str, scale: Scale) -> Recipe:
     shrink, image, classes = (1, 224, 1000) if scale == "paper" else (8, 64, 10)
     return Recipe(
         module=partial(MobileNet, shrink, classes),

@@ -46,7 +46,7 @@ class OverFeat(nn.Module):
 
 
 @family("overfeat")
-def overfeat(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def overfeat(_name: str, scale: Scale) -> Recipe:
     # `side` is what the strides leave of the image in front of the classifier.
     shrink, image, side, classes = (1, 231, 6, 1000) if scale == "paper" else (8, 103, 2, 10)
     return Recipe(

@@ -45,7 +45,7 @@ def pairs(size: int) -> Sample:
 
 
 @family("superres")
-def superres(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def superres(_name: str, scale: Scale) -> Recipe:
     # The example crops to 255, the largest multiple of 3 within 256.
     width, size = (64, 85) if scale == "paper" else (8, 24)
     return Recipe(

@@ -60,7 +60,7 @@ def segments(size: int, out: int) -> Sample:
 
 
 @family("unet")
-def unet(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def unet(_name: str, scale: Scale) -> Recipe:
     levels, width, image, out = (4, 64, 572, 388) if scale == "paper" else (3, 4, 124, 36)
     return Recipe(
         module=partial(UNet, levels, width),

@@ -50,7 +50,7 @@ def digits(size: int) -> Sample:
 
 
 @family("vae")
-def vae(name: str, scale: Scale) -> Recipe:  # noqa: ARG001 - the family has one name
+def vae(_name: str, scale: Scale) -> Recipe:
     size, hidden, code = (28, 400, 20) if scale == "paper" else (14, 50, 4)
     return Recipe(
         module=partial(VAE, size * size, hidden, code),

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from neaptide.core.control.policy import Policy
 from neaptide.policies import POLICIES
-from neaptide.user_files import one_line, run_file
+from neaptide.user_files import one_line, run_user_file
 
 
 def find_policy(name_or_path: str) -> Policy:
@@ -21,7 +21,7 @@ def find_policy(name_or_path: str) -> Policy:
 
 def load_policy(path: Path) -> Policy:
     """The one policy that a Python file defines, made with its default parameters. Runs the file."""
-    module = run_file(path, "policy")
+    module = run_user_file(path, "policy")
     found = [kind for kind in vars(module).values() if _is_policy_of(kind, module)]
     if len(found) != 1:
         which = ", ".join(kind.__name__ for kind in found) or "none"

@@ -62,7 +62,7 @@ class Reproduction:
 
 
 def percent(value: float) -> str:
-    """A share of the device."""
+    """A share in whole per cent."""
     return f"{value:.0%}"
 
 

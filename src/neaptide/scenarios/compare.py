@@ -8,7 +8,7 @@ from neaptide.core.control.log_format import facts_of
 from neaptide.core.control.policy import Policy
 from neaptide.core.device import DeviceSpec
 from neaptide.reporting.logs.comparison import Row, SimulatedRun
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.reporting.terminal.failure import policy_failures
 from neaptide.reporting.terminal.progress import OnProgress
 from neaptide.simulation import Submission, simulate
@@ -40,7 +40,7 @@ def compare(
                 until_ns=until_ns,
                 in_flight=in_flight,
             )
-        metrics = measure(outcome.entries, facts, outcome.end_ns)
+        metrics = metrics_of(outcome.entries, facts, outcome.end_ns)
         against = runs[0].row.metrics.throughput if runs else metrics.throughput
         row = Row(policy.name, metrics, against, outcome.peak_bytes, outcome.over_budget_bytes)
         runs.append(SimulatedRun(outcome, row))

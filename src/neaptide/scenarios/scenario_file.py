@@ -15,7 +15,7 @@ from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.scenarios.sources import device_of
 from neaptide.scenarios.tables import BudgetChangeTable, JobTable, ScenarioTable
 from neaptide.scenarios.toml import Place, Time, convert, parse, seconds_of
-from neaptide.simulation.workloads import parse_jobs
+from neaptide.simulation.workloads import parse_job_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def parse_scenario(text: str, path: Path) -> Scenario:
 def _listed_jobs(path: Path) -> Iterator[JobSpec]:
     """The jobs of a CSV file, each like one `[[job]]`."""
     try:
-        wanted = parse_jobs(path.read_text(encoding="utf-8"))
+        wanted = parse_job_list(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path.name}, {error}") from None
     copies: Counter[str] = Counter()

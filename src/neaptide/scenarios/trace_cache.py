@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 import neaptide
+from neaptide.capture.files import load_trace, save_trace
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
-from neaptide.core.traces.trace_format import TraceFormatError, decode
 from neaptide.native_library import cache_folder
 
 _DECIDING = ("models/**/*.py", "capture/**/*.py", "core/traces/*.py", "core/device.py")  # code behind an estimate
@@ -25,14 +25,6 @@ class TraceKey(msgspec.Struct, frozen=True):
     batch: int | None
     scale: str
     inference: bool
-
-
-def read_trace(path: Path) -> Trace:
-    """Read a trace file without importing torch, unlike `capture.files.load`."""
-    try:
-        return decode(path.read_bytes())
-    except TraceFormatError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 class TraceCache:
@@ -55,14 +47,12 @@ class TraceCache:
     def get(self, key: TraceKey) -> Trace | None:
         """The cached trace; None if there is none that can be read. Changes nothing."""
         try:
-            return read_trace(self._path(key))
+            return load_trace(self._path(key))
         except (OSError, ValueError):
             return None
 
     def put(self, key: TraceKey, trace: Trace) -> None:
         """Cache a trace, if the directory can be written."""
-        from neaptide.capture.files import save_trace
-
         with suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True)
             save_trace(trace, self._path(key))

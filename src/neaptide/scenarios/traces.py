@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from neaptide.capture.files import load_trace
 from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.reporting.terminal.progress import progress
 from neaptide.scenarios.scenario_file import JobSpec, Scenario
 from neaptide.scenarios.sources import ModelOptions, run_model
-from neaptide.scenarios.trace_cache import TraceCache, TraceKey, read_trace
+from neaptide.scenarios.trace_cache import TraceCache, TraceKey
 
 
 class Traces:
@@ -53,7 +54,7 @@ class Traces:
     def _read(self, name: str) -> Trace:
         path = self._directory / name
         if path not in self._files:
-            self._files[path] = read_trace(path)
+            self._files[path] = load_trace(path)
         return self._files[path]
 
     def of(self, spec: JobSpec) -> Trace:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.traces.columns import Floats, Integers
+from neaptide.core.traces.columns import Floats, Integers, bytes_per_row
 from neaptide.core.traces.trace import Trace
 from neaptide.simulation import library
 from neaptide.simulation.contention import demands_of
@@ -93,9 +93,7 @@ def _rounded(seconds: Floats) -> Integers:
 def _between(trace: Trace, persistent: int) -> Integers:
     """For each op, the ephemeral bytes that live before it is launched; none before the first."""
     n, tensors = len(trace.ops), trace.tensors
-    change = np.zeros(n + 1, dtype=np.int64)
-    crosses = tensors.died > np.maximum(tensors.born, 0)  # held both before and while some op runs
-    born = np.maximum(tensors.born[crosses], 0) + 1
-    np.add.at(change, np.minimum(born, n), tensors.bytes[crosses])
-    np.subtract.at(change, np.minimum(tensors.died[crosses] + 1, n), tensors.bytes[crosses])
-    return np.maximum(np.cumsum(change)[:n] - persistent, 0)
+    born = np.maximum(tensors.born, 0)
+    crosses = tensors.died > born  # held both before and while some op runs
+    held = bytes_per_row(born[crosses] + 1, tensors.died[crosses], tensors.bytes[crosses], n)
+    return np.maximum(held - persistent, 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,6 @@ from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.policy import Need
 from neaptide.core.device import DeviceSpec
-from neaptide.core.rules.admission import Together
-from neaptide.core.rules.eviction import Evicted, Holder, choose_beneficiary, choose_return, choose_victim
 from neaptide.core.rules.in_flight import in_flight_cap
 from neaptide.core.rules.work import requests_served
 from neaptide.core.traces.trace import Phase
@@ -29,34 +26,14 @@ from neaptide.simulation import library
 from neaptide.simulation.agenda import NEVER, Agenda
 from neaptide.simulation.columns import PlanColumns
 from neaptide.simulation.contention import Contention
+from neaptide.simulation.evictions import Evictions
 from neaptide.simulation.library import EventKind
 from neaptide.simulation.outcome import MemorySeries
+from neaptide.simulation.simulated_job import SimulatedJob
 
 _UNBOUNDED = 2**62
 _NO_LANE = -1
 _CLOSED = -1  # a gate that is not open until any time
-
-
-@dataclass(slots=True, eq=False)
-class _SimulatedJob:
-    """A submitted job, and how far it has come."""
-
-    job: Job
-    number: int
-    plans: tuple[PlanColumns, ...]
-    ends: bool  # by itself
-    left: int | None  # iterations
-    requests_to_come: int
-    plan: int = 0
-    limit_bytes: int | None = None  # on the device
-    waiting: int = 0  # requests
-    serving: int = 0
-    cap: int | None = None  # on kernels in flight, as the policy asked
-    lane: int | None = None
-    admitted: bool = False  # on the device, or coming to it
-    over: bool = False
-    iterations: int = 0  # that have ended
-    evicted_for: tuple[_SimulatedJob, int] | None = None  # who got its room, and how many iterations that job had done
 
 
 class VirtualEngine:
@@ -87,8 +64,8 @@ class VirtualEngine:
         self._event: Any = library.structure_of("event")()
         self._event_address = ctypes.addressof(self._event)
         self._columns: dict[int, PlanColumns] = {}  # by the identity of the trace; native plans point into them
-        self._jobs: dict[str, _SimulatedJob] = {}
-        self._by_number: list[_SimulatedJob] = []
+        self._jobs: dict[str, SimulatedJob] = {}
+        self._by_number: list[SimulatedJob] = []
         self._numbers: dict[str, int] = {}
         self._agenda = Agenda()
         for at_ns, budget in budget_changes:
@@ -98,9 +75,9 @@ class VirtualEngine:
             self._agenda.expect(ev.JobArrived(arrives_ns, job.name))
             for at_ns in requests_ns:
                 self._agenda.expect(ev.RequestArrived(at_ns, job.name))
-        self._present: list[_SimulatedJob] = []  # jobs that have arrived and have not ended
-        self._evicted: list[_SimulatedJob] = []  # to be brought back, in order
-        self._ending: _SimulatedJob | None = None
+        self._present: list[SimulatedJob] = []  # jobs that have arrived and have not ended
+        self._evictions = Evictions(self._library, self._handle, self._jobs, self._present, self.observe)
+        self._ending: SimulatedJob | None = None
         self._unfinished = sum(simulated.ends for simulated in self._by_number)
         self._waits_for_all = self._unfinished > 0
         self._now_ns = 0
@@ -109,7 +86,7 @@ class VirtualEngine:
         self._positions_address, self._held_address = self._positions.ctypes.data, self._held.ctypes.data
 
     def _add(self, job: Job, device: DeviceSpec, requests: int) -> None:
-        number = self._library.neaptide_add_job(self._handle, _UNBOUNDED)
+        number = self._library.neaptide_add_job(self._handle)
         traces = (job.trace, *job.alternatives)
         for trace in traces:
             if id(trace) not in self._columns:
@@ -117,7 +94,7 @@ class VirtualEngine:
             plan = self._columns[id(trace)].native()
             self._library.neaptide_add_plan(self._handle, number, ctypes.byref(plan))
         plans = tuple(self._columns[id(trace)] for trace in traces)
-        simulated = _SimulatedJob(
+        simulated = SimulatedJob(
             job, number, plans, job.iterations is not None or requests > 0, job.iterations, requests
         )
         self._jobs[job.name] = simulated
@@ -139,12 +116,12 @@ class VirtualEngine:
             return self._end(self._ending)
         if self._waits_for_all and self._unfinished == 0:
             return None
-        self._bring_back()
+        self._evictions.bring_back(self._budgets[0])
         self._agenda.drop_requests(lambda job: self._jobs[job].over)
         limit = min(self._agenda.next_ns, self._until_ns)
         self._library.neaptide_advance(self._handle, limit, self._event_address)
         while self._event.kind == EventKind.STUCK:
-            self._make_room()
+            self._evictions.make_room()
             self._library.neaptide_advance(self._handle, limit, self._event_address)
         if self._event.kind != EventKind.NOTHING:
             self._agenda.something_happened()
@@ -224,16 +201,16 @@ class VirtualEngine:
         for simulated in self._present:
             self._set_cap(simulated)
 
-    def _set_cap(self, simulated: _SimulatedJob) -> None:
+    def _set_cap(self, simulated: SimulatedJob) -> None:
         cap = in_flight_cap(simulated.cap, len(self._present))
         self._library.neaptide_cap(self._handle, simulated.number, _UNBOUNDED if cap is None else cap)
 
-    def _set_lane(self, simulated: _SimulatedJob, lane: int | None) -> None:
+    def _set_lane(self, simulated: SimulatedJob, lane: int | None) -> None:
         if lane is not None or simulated.lane is not None:  # the native engine need not know that there are none
             simulated.lane = lane
             self._library.neaptide_set_lane(self._handle, simulated.number, _NO_LANE if lane is None else lane)
 
-    def _start(self, simulated: _SimulatedJob) -> None:
+    def _start(self, simulated: SimulatedJob) -> None:
         if simulated.job.kind is JobKind.INFERENCE:
             trace = (simulated.job.trace, *simulated.job.alternatives)[simulated.plan]
             simulated.serving = requests_served(simulated.waiting, trace.batch)
@@ -261,7 +238,7 @@ class VirtualEngine:
         needed, limit = format_bytes(native.value), format_bytes(native.limit)
         return ev.JobFailed(at_ns, name, f"out of memory: it needs {needed} and may hold {limit}")
 
-    def _iteration_ended(self, simulated: _SimulatedJob, at_ns: int, took_ns: int) -> ev.Event:
+    def _iteration_ended(self, simulated: SimulatedJob, at_ns: int, took_ns: int) -> ev.Event:
         simulated.iterations += 1
         served, simulated.serving = simulated.serving, 0
         if simulated.left is not None:
@@ -271,77 +248,18 @@ class VirtualEngine:
             self._ending = simulated
         return ev.IterationEnded(at_ns, simulated.job.name, took_ns)
 
-    def _leave(self, simulated: _SimulatedJob) -> None:
+    def _leave(self, simulated: SimulatedJob) -> None:
         simulated.over, simulated.admitted = True, False
         self._unfinished -= simulated.ends
         self._present.remove(simulated)
-        self._evicted = [each for each in self._evicted if each is not simulated]
+        self._evictions.forget(simulated)
         self._set_caps()
 
-    def _end(self, simulated: _SimulatedJob) -> ev.Event:
+    def _end(self, simulated: SimulatedJob) -> ev.Event:
         self._ending = None
         self._leave(simulated)
         self._library.neaptide_end(self._handle, simulated.number)
         return ev.JobEnded(self._now_ns, simulated.job.name)
-
-    # --- evictions
-
-    def _make_room(self) -> None:
-        """Iterations wait for memory, and nothing can happen by itself: move a job to host memory, or give one up."""
-        holders = self._holders()
-        beneficiary = choose_beneficiary(holders)
-        if beneficiary is None:
-            return
-        victim = choose_victim(holders, beneficiary.job)
-        if victim is None:
-            self._library.neaptide_give_up(self._handle, self._jobs[beneficiary.job].number)
-            return
-        simulated, served = self._jobs[victim.job], self._jobs[beneficiary.job]
-        simulated.admitted, simulated.evicted_for = False, (served, served.iterations)
-        self._evicted.append(simulated)
-        self._library.neaptide_evict(self._handle, simulated.number)
-
-    def _holders(self) -> list[Holder]:
-        size = len(self._by_number)
-        age, flags = np.empty(size, dtype=np.int64), np.empty((3, size), dtype=np.uint8)
-        self._library.neaptide_holders(self._handle, age.ctypes.data, *(flag.ctypes.data for flag in flags))
-        seen = self.observe(simulated.job.name for simulated in self._present)
-        return [
-            Holder(
-                job=simulated.job.name,
-                held_bytes=seen[simulated.job.name].held_bytes,
-                age=None if age[simulated.number] < 0 else int(age[simulated.number]),
-                waits=bool(flags[1, simulated.number]),
-                held_by_gate=bool(flags[2, simulated.number]),
-                can_move=bool(flags[0, simulated.number]),
-            )
-            for simulated in self._present
-        ]
-
-    def _bring_back(self) -> None:
-        while self._evicted:
-            evicted = [
-                Evicted(simulated.job.name, _demand(simulated), self._may_return(simulated))
-                for simulated in self._evicted
-            ]
-            admitted = [_demand(simulated) for simulated in self._present if simulated.admitted]
-            chosen = choose_return(evicted, admitted, self._budgets[0])
-            if chosen is None:
-                return
-            simulated = self._jobs[chosen.job]
-            simulated.admitted = True
-            self._evicted.remove(simulated)
-            self._library.neaptide_resume(self._handle, simulated.number)
-
-    def _may_return(self, simulated: _SimulatedJob) -> bool:
-        """Whether the iteration for which the job was evicted has ended, or ends whichever job returns.
-
-        The simulator knows needs exactly, so an iteration that goes on also ends, unless lanes keep memory from it.
-        """
-        if simulated.lane is None or simulated.evicted_for is None:
-            return True
-        beneficiary, ended = simulated.evicted_for
-        return beneficiary.over or beneficiary.iterations > ended
 
     # --- afterwards
 
@@ -376,12 +294,6 @@ class VirtualEngine:
         if self._handle is not None:
             self._library.neaptide_destroy(self._handle)
             self._handle = None
-
-
-def _demand(simulated: _SimulatedJob) -> Together:
-    plan = simulated.plans[simulated.plan]
-    most = _UNBOUNDED if simulated.limit_bytes is None else max(simulated.limit_bytes - plan.persistent_bytes, 0)
-    return Together(plan.persistent_bytes, min(plan.ephemeral_bytes, most))
 
 
 def native_contention(contention: Contention) -> ctypes.Structure:

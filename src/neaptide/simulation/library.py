@@ -39,7 +39,7 @@ _SIGNATURES: dict[str, Signature] = {
     "layout": (_TEXT, (_TEXT,)),
     "create": (_HANDLE, (_POINTER, _POINTER)),
     "destroy": (None, (_HANDLE,)),
-    "add_job": (_INT, (_HANDLE, _LONG)),
+    "add_job": (_INT, (_HANDLE,)),
     "add_plan": (None, (_HANDLE, _INT, _POINTER)),
     "advance": (None, (_HANDLE, _LONG, _POINTER)),
     "set_budget": (None, (_HANDLE, _LONG, _LONG)),

@@ -26,7 +26,7 @@ def wait_for_rest(bytes_at_rest: int | None) -> None:
 
 
 class DeviceCount:
-    """Inside, looks at the device's count; the most that was seen is beyond what was in use at rest."""
+    """Inside, reads the device's count again and again. `most_bytes` is the most in use beyond the bytes at rest."""
 
     def __init__(self, bytes_at_rest: int | None) -> None:
         self._rest = bytes_at_rest

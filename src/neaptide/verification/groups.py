@@ -76,12 +76,12 @@ class Groups:
     """Runs groups one after another, each in a folder of its own below `folder`."""
 
     folder: Path
-    seconds: float  # for which each group is looked at
+    seconds: float  # for which each group is watched
     bytes_at_rest: int | None
     runs: list[GroupRun] = field(default_factory=list)
 
     def run(self, group: Group) -> GroupRun:
-        """Start the jobs, look at them for a while, and have them end."""
+        """Start the jobs, watch them for a while, and have them end."""
         wait_for_rest(self.bytes_at_rest)
         folder = self.folder / f"g{len(self.runs)}"
         folder.mkdir()

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from neaptide.core.units import format_bytes
+from neaptide.reporting.logs.metrics import percentile
 from neaptide.verification.facts import Refusal
 from neaptide.verification.groups import DIGEST_ITERATIONS, GroupRun
 from neaptide.verification.moves import Moves
@@ -124,8 +125,7 @@ def judge_switch(turns: GroupRun) -> Line:
     gaps = [max(0, first - ended) for (_, ended, one), (first, _, other) in pairwise(spans) if one != other]
     if not gaps:
         return Line(subject, Verdict.UNKNOWN, "the jobs did not take turns")
-    gaps_ms = sorted(1e-6 * gap for gap in gaps)
-    middle, high = gaps_ms[len(gaps_ms) // 2], gaps_ms[min(len(gaps_ms) * 99 // 100, len(gaps_ms) - 1)]
+    middle, high = median(gaps) * 1e-6, (percentile(gaps, 99) or 0) * 1e-6
     text = f"median {middle:.2f} ms (at most {MOST_SWITCH_MS:g}), 99th percentile {high:.2f} ms, {len(gaps)} switches"
     verdict = Verdict.OK if middle <= MOST_SWITCH_MS else Verdict.FAILED
     return Line(subject, verdict, text, {"median ms": middle, "99th ms": high, "switches": len(gaps)})

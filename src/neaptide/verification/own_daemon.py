@@ -1,4 +1,4 @@
-"""A daemon for one run of a verification, which ends with it however it ends."""
+"""A daemon for one run of a verification: it ends with the run, however the run ends."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PROGRAM = "neaptide.verification.programs.refused"
 
 
 def ask_for_too_much(folder: Path, bytes_at_rest: int | None) -> Refusal:
-    """What torch says to it, and whether it goes on."""
+    """Run the job: what torch says to it, and whether it goes on."""
     wait_for_rest(bytes_at_rest)
     kind, paths, file = default_kind(), RuntimePaths(folder / "refused"), folder / "refused.json"
     budget_bytes = kind.default_budget_bytes(chosen_device().index)

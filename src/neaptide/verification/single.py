@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 300.0
 
 
 def run_to_its_end(job: JobCommand, environment: Mapping[str, str], folder: Path) -> JobResult:
-    """How it ended; it is killed when it takes too long."""
+    """Run a program, and kill it if it takes too long; how it ended."""
     supervisor, until = Supervisor(folder), monotonic() + _PATIENCE_SECONDS
     supervisor.start([job], lambda _: environment)
     try:

@@ -20,7 +20,7 @@ from neaptide.verification.refusals import JOB, ask_for_too_much
 from neaptide.verification.report import Line, Report, Verdict
 from neaptide.verification.sizes import binding_budget, suiting_loads
 
-SECONDS, QUICK_SECONDS = 20.0, 3.0  # for which a group is looked at
+SECONDS, QUICK_SECONDS = 20.0, 3.0  # for which each group is watched
 _TURNS, _QUICK_TURNS = 20, 3
 _MOVED_BYTES = 256 << 20
 _OF_THE_DEVICE = 8  # at most this part of its memory is moved

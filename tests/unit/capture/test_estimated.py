@@ -16,7 +16,7 @@ from neaptide import estimate, models
 from neaptide.capture.session import CaptureError
 from neaptide.capture.timing.cost import cost_of
 from neaptide.capture.timing.rnn_workspace import rnn_workspace_bytes
-from neaptide.core.device import CATALOGUE, DeviceSpec, find_device
+from neaptide.core.device import CATALOGUE, find_device
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.core.units import GIB
 
@@ -27,7 +27,7 @@ MEASUREMENTS = Path(__file__).parents[4] / "shared" / "data"
 aten = torch.ops.aten
 
 
-def forward_of(module: nn.Module, *shape: int, device: DeviceSpec = V100, half: bool = False) -> Trace:
+def forward_of(module: nn.Module, *shape: int, half: bool = False) -> Trace:
     """The trace of calling a module that was built outside; its weights become fake on the way."""
 
     def build() -> Callable[[], object]:
@@ -37,7 +37,7 @@ def forward_of(module: nn.Module, *shape: int, device: DeviceSpec = V100, half: 
 
         return step
 
-    return estimate(build, device)
+    return estimate(build, V100)
 
 
 @pytest.mark.parametrize(

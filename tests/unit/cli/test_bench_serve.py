@@ -4,42 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from benchmarks import _serve_load as load
+from benchmarks import _serve_simulated as virtual
 
 from tides import tide
 
-REPOSITORY = Path(__file__).parents[3]
 
-
-@pytest.fixture(scope="module")
-def load() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(REPOSITORY))
-        from benchmarks import _serve_load
-
-        yield _serve_load
-
-
-@pytest.fixture(scope="module")
-def virtual(load: ModuleType) -> ModuleType:  # noqa: ARG001 - the folder of benchmarks is on the path
-    from benchmarks import _serve_simulated
-
-    return _serve_simulated
-
-
-def test_a_round_knows_when_the_last_late_request_was_due(virtual: ModuleType) -> None:
+def test_a_round_knows_when_the_last_late_request_was_due() -> None:
     seen = virtual.Round(((1.0, 0.2), (2.0, 0.5), (3.0, 0.1), (math.nan, math.inf)), 1.0)
     assert seen.last_late(0.3) == 2.0
     assert virtual.Round((), 1.0).last_late(0.3) == 0.0
 
 
-def test_a_simulated_round_has_the_programs_work_of_a_request_and_what_it_leaves_of_the_training(
-    virtual: ModuleType,
-) -> None:
+def test_a_simulated_round_has_the_programs_work_of_a_request_and_what_it_leaves_of_the_training() -> None:
     served, trained = tide("server", 4, 0.010, 1, 1), tide("training", 10, 0.001, 1, 1)
     programs = virtual.Programs(served=served, trained=trained, service_seconds=served.seconds + 0.005, sms=1)
     setting = virtual.Setting(name="latency-critical", latency_critical=True)
@@ -49,7 +29,7 @@ def test_a_simulated_round_has_the_programs_work_of_a_request_and_what_it_leaves
     assert seen.rate == pytest.approx(1 - (served.seconds + 0.005) / 0.1, abs=0.1)
 
 
-def test_a_tail_knows_its_percentiles_to_a_per_cent_and_adds_up(load: ModuleType) -> None:
+def test_a_tail_knows_its_percentiles_to_a_per_cent_and_adds_up() -> None:
     low, high = load.Tail([n / 1000 for n in range(1, 501)]), load.Tail([n / 1000 for n in range(501, 1001)])
     both = low + high
     assert both.count == 1000
@@ -59,20 +39,20 @@ def test_a_tail_knows_its_percentiles_to_a_per_cent_and_adds_up(load: ModuleType
     assert math.isnan(load.Tail().percentile(0.5))
 
 
-def test_poisson_arrivals_have_their_rate_and_are_the_same_for_one_seed(load: ModuleType) -> None:
+def test_poisson_arrivals_have_their_rate_and_are_the_same_for_one_seed() -> None:
     times = load.poisson(50.0, 100.0, 3)
     assert times == load.poisson(50.0, 100.0, 3) != load.poisson(50.0, 100.0, 4)
     assert times == sorted(times)
     assert len(times) == pytest.approx(5000, rel=0.1)
 
 
-def test_a_burst_comes_on_top(load: ModuleType) -> None:
+def test_a_burst_comes_on_top() -> None:
     times = load.burst(20.0, 30.0, 10.0, 2.0, 10.0, 3)
     assert sum(10 <= each < 12 for each in times) == pytest.approx(400, rel=0.2)
     assert sum(each < 10 for each in times) == pytest.approx(200, rel=0.3)
 
 
-def test_a_trace_with_azures_columns_is_replayed_at_another_rate(load: ModuleType, tmp_path: Path) -> None:
+def test_a_trace_with_azures_columns_is_replayed_at_another_rate(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     rows = [f"2023-11-16 18:15:4{second}.6805900,374,44" for second in (0, 1, 3)]
     path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n")
@@ -82,9 +62,7 @@ def test_a_trace_with_azures_columns_is_replayed_at_another_rate(load: ModuleTyp
         load.replayed(path, 2.0, 10.0)
 
 
-def test_requests_are_sent_although_earlier_ones_are_not_answered_and_count_from_when_they_were_due(
-    load: ModuleType,
-) -> None:
+def test_requests_are_sent_although_earlier_ones_are_not_answered_and_count_from_when_they_were_due() -> None:
     """The server answers nothing before all requests have come."""
 
     async def run() -> tuple[list[tuple[float, float]], int]:
@@ -112,7 +90,7 @@ def test_requests_are_sent_although_earlier_ones_are_not_answered_and_count_from
     assert min(took for due, took in answers if due < 0.1) >= 0.17
 
 
-def test_a_request_that_is_refused_counts_as_never_answered(load: ModuleType) -> None:
+def test_a_request_that_is_refused_counts_as_never_answered() -> None:
     async def run() -> list[tuple[float, float]]:
         async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")

@@ -10,7 +10,7 @@ import pytest
 
 from neaptide.capture.files import save_trace
 from neaptide.reporting.logs.log_file import read_runs
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.scenarios import traces as scenario_traces
 from tides import MIB, tide
 
@@ -105,7 +105,7 @@ def test_every_metric_can_be_computed_from_the_log(run: Any, here: Path) -> None
     outcome = run("simulate", here / "serving.toml", "--events", here / "log.jsonl", "--json")
     runs = read_runs(here / "log.jsonl")
     for logged, said in zip(runs, report_of(outcome)["policies"], strict=True):
-        metrics = measure(logged.entries, logged.header.jobs, logged.header.end_ns)
+        metrics = metrics_of(logged.entries, logged.header.jobs, logged.header.end_ns)
         assert logged.header.policy == said["policy"]
         assert metrics.throughput == said["normalised_progress"]
         assert metrics.attainment == said["attainment"]

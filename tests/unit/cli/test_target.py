@@ -8,7 +8,7 @@ import pytest
 
 from builders import training_trace
 from neaptide.cli.app import app
-from neaptide.cli.target import end_options_at_script, kind_of
+from neaptide.cli.target import end_options_at_script, target_kind
 from neaptide.core.traces.trace_format import encode
 
 
@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_target_is_a_model_a_script_or_a_trace(target: str, kind: str) -> None:
-    assert kind_of(target) == kind
+    assert target_kind(target) == kind
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_target_is_a_model_a_script_or_a_trace(target: str, kind: str) -> None
 )
 def test_a_target_that_is_nothing_is_refused(target: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        kind_of(target)
+        target_kind(target)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from neaptide.devices import Board, Region
+from neaptide.devices.board.figures import ALWAYS
 from neaptide.devices.fake.agent import FakeAgent
 
 MIB = 1 << 20
@@ -50,10 +51,10 @@ def test_kernels_run_one_after_the_other_and_take_their_time(device: Device) -> 
 
 
 def test_a_heavy_kernel_begins_when_its_gate_opens(device: Device) -> None:
-    device.board.set_heavy_open(device.agent.slot, False)
+    device.board.set_gate(device.agent.slot, 0)
     device.agent.try_launch(0.001, width=2)
     assert device.at(7).next_ns() is None
-    device.board.set_heavy_open(device.agent.slot, True)
+    device.board.set_gate(device.agent.slot, ALWAYS)
     assert device.agent.next_ns() == 8 * MS
 
 

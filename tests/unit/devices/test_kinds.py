@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.devices import chosen_device, default_kind, find_kind, parse_device
+from neaptide.devices import chosen_device, default_kind, find_kind, parse_device_name
 from neaptide.devices.interface import DeviceName
 
 MINE = """
@@ -43,8 +43,8 @@ def test_a_device_is_named_by_its_kind_and_its_index(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NEAPTIDE_DEVICE", "soft:3")
     assert chosen_device() == DeviceName("soft", 3)
     assert default_kind().name == "soft"
-    assert parse_device("/a/kind.py:1") == DeviceName("/a/kind.py", 1)
-    assert parse_device("here/kind.py") == DeviceName(str(Path("here/kind.py").absolute()))
+    assert parse_device_name("/a/kind.py:1") == DeviceName("/a/kind.py", 1)
+    assert parse_device_name("here/kind.py") == DeviceName(str(Path("here/kind.py").absolute()))
 
 
 def test_a_device_can_be_a_folder_outside_the_package(mine: Path) -> None:

@@ -73,7 +73,7 @@ def test_the_cap_and_the_heavy_gate_hold_a_launch(board: Board, port: Port) -> N
     launch(port, 2)
     assert port.try_enter() is Entry.IN_FLIGHT_CAP
     port.passed()
-    board.set_heavy_open(port.slot, False)
+    board.set_gate(port.slot, 0)
     assert port.try_enter(heavy=True) is Entry.HEAVY
     assert not port.may_run(heavy=True)
     launch(port)

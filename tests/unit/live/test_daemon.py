@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -16,14 +15,7 @@ from neaptide.devices.board.figures import ProcessState
 from neaptide.live.protocol import messages as say
 from neaptide.policies.files import find_policy
 from neaptide.policies.temporal import Temporal
-from scripted_daemon import MIB, ScriptedCaller, World, trace
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
+from scripted_daemon import MIB, ScriptedCaller, World, older_waits, trace
 
 
 def test_iterations_of_a_job_that_runs_ahead_are_reported_together(world: World) -> None:
@@ -105,14 +97,7 @@ def test_the_iterations_in_which_a_job_was_measured_are_counted_once(world: Worl
 
 
 def test_a_job_whose_bytes_cannot_be_moved_is_not_asked_again_at_once(world: World) -> None:
-    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
-    for member in (older, younger):
-        member.begin_iteration()
-        assert member.take(45 * MIB)
-    waiting = Thread(target=older.take, args=(20 * MIB, SECONDS))
-    waiting.start()
-    until(lambda: bool(world.board.progress(older.slot).wanted_bytes), "the older iteration to wait for memory")
-    world.clock.pass_seconds(1.2)
+    younger, waiting = older_waits(world)
     assert younger.request is Request.EVICT
     younger.finish_request(Request.EVICT)
     world.clock.pass_seconds(1)
@@ -129,15 +114,8 @@ def test_a_job_whose_bytes_cannot_be_moved_is_not_asked_again_at_once(world: Wor
 
 
 def evict_younger(world: World) -> Member:
-    """Two jobs, `a` and `b`, where the iteration of `a` waits for memory that `b` holds, until `b` is evicted."""
-    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
-    for member in (older, younger):
-        member.begin_iteration()
-        assert member.take(45 * MIB)
-    waiting = Thread(target=older.take, args=(20 * MIB, SECONDS))
-    waiting.start()
-    until(lambda: bool(world.board.progress(older.slot).wanted_bytes), "the older iteration to wait for memory")
-    world.clock.pass_seconds(1.2)
+    """Two jobs, `a` and `b`; the iteration of `a` waits for memory that `b` holds, until `b` is evicted."""
+    younger, waiting = older_waits(world)
     assert younger.request is Request.EVICT
     younger.give(45 * MIB)
     younger.set_state(SlotState.EVICTED)
@@ -164,7 +142,7 @@ def test_an_iteration_that_has_no_core_is_waited_for_and_not_evicted(world: Worl
     assert (asked, states) == ([Request.NONE, Request.NONE], ["running", "running"])
 
 
-def test_threads_are_looked_at_only_of_jobs_that_are_to_move(tmp_path: Path) -> None:
+def test_only_threads_of_jobs_that_are_to_move_are_looked_at(tmp_path: Path) -> None:
     world = World(tmp_path, Temporal())
     try:
         world.join("a", trace(10, 40)).begin_iteration()

@@ -42,7 +42,7 @@ def test_the_first_growth_and_large_ones_are_told_at_once() -> None:
     assert told([120, 500, 5000], 1) == 3
 
 
-def test_a_job_that_grows_by_little_in_every_iteration_tells_it_a_few_times() -> None:
+def test_a_job_that_grows_a_little_in_every_iteration_reports_that_a_few_times() -> None:
     assert told([110 + 4 * index for index in range(100)], 50_000_000) <= 8
 
 

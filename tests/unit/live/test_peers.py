@@ -59,7 +59,7 @@ def a_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # noqa: ARG00
 
 
 @pytest.mark.parametrize("spoil", [writable, a_strangers, a_link])
-def test_everybody_refuses_a_folder_that_others_may_have_prepared_with_one_line(
+def test_a_folder_that_others_may_have_prepared_is_refused_by_everybody_in_one_line(
     spoil: object, listening: RuntimePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = spoil(listening.folder, monkeypatch)  # type: ignore[operator]

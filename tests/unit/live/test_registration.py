@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,13 +24,6 @@ from neaptide.live.daemon.requests import MOST_WAITING
 from neaptide.live.protocol import messages as say
 from scripted_daemon import MIB, ScriptedCaller, World, trace
 from tides import tide
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def an_honest_job_runs(world: World) -> None:
@@ -102,7 +93,7 @@ def test_a_job_that_waits_for_a_larger_budget_goes_on_when_it_was_measured_small
 # --- no part of a job is left behind
 
 
-def test_a_job_that_is_too_large_and_goes_leaves_nothing_behind(world: World) -> None:
+def test_a_job_that_is_too_large_leaves_nothing_behind_when_it_goes(world: World) -> None:
     world.member("a")
     caller = world.greet("a", trace(10, 200))
     world.members.pop("a").leave()

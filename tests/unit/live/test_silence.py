@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from threading import Thread
-
 import msgspec
-import pytest
 
 from board_member import Member
-from daemons import SECONDS, until
 from neaptide.devices.board import Request, SlotState
-from scripted_daemon import MIB, ScriptedCaller, World, trace
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
+from scripted_daemon import MIB, ScriptedCaller, World, older_waits, trace
 
 
 def leave(member: Member) -> None:
@@ -34,7 +21,7 @@ def test_the_daemon_writes_again_what_was_changed_on_its_board(world: World) -> 
     permits = {member.slot: world.board.progress(member.slot).permit for member in (first, second)}
     for slot in permits:
         world.board.set_permit(slot, 77)
-        world.board.set_heavy_open(slot, False)
+        world.board.set_gate(slot, 0)
         world.board.set_inflight_cap(slot, 1)
         world.board.set_ceiling(slot, 1)
         world.board.set_request(slot, Request.RESTORE)
@@ -50,14 +37,7 @@ def test_the_daemon_writes_again_what_was_changed_on_its_board(world: World) -> 
 
 
 def test_a_job_that_came_back_while_the_daemon_was_silent_is_evicted_again(world: World) -> None:
-    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
-    for member in (older, younger):
-        member.begin_iteration()
-        assert member.take(45 * MIB)
-    waiting = Thread(target=older.take, args=(20 * MIB, SECONDS))
-    waiting.start()
-    until(lambda: bool(world.board.progress(older.slot).wanted_bytes), "the older iteration to wait for memory")
-    world.clock.pass_seconds(1.2)
+    younger, waiting = older_waits(world)
     younger.give(45 * MIB)
     leave(younger)
     waiting.join()

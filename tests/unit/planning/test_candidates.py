@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
+
 from builders import Op, Tensor, make_trace
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.planning.analysis.bounds import lower_bound
 from neaptide.planning.analysis.candidates import candidates, recomputable, repeatable
+from neaptide.planning.costing.order import dependencies
 
 F, B = Phase.FORWARD, Phase.BACKWARD
 
@@ -46,6 +49,14 @@ def test_candidates_are_the_tensors_that_the_forward_pass_leaves_for_the_backwar
 
 def test_random_ops_and_backward_ops_are_not_repeatable() -> None:
     assert repeatable(block()).tolist() == [True, True, True, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["aten::rrelu_with_noise", "aten::poisson", "aten::cauchy_"])
+def test_ops_that_draw_random_numbers_are_not_repeated_and_keep_their_order(name: str) -> None:
+    draws = [Op(name=name, phase=F, writes=[0]), Op(name=name, phase=F, writes=[1])]
+    trace = make_trace(draws, [Tensor(bytes=1, born=0, died=1), Tensor(bytes=1, born=1, died=1)])
+    assert not repeatable(trace).any()
+    assert dependencies(trace) == [[], [0]]
 
 
 def test_a_copy_from_the_host_is_not_repeatable_and_a_copy_on_the_device_is() -> None:

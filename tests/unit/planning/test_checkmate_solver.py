@@ -14,32 +14,17 @@ from neaptide.planning.checkmate.problem import (
     Stages,
     hold_everything,
     least_runs,
-    single_value_graph,
     stage_peaks,
 )
 from neaptide.planning.checkmate.solver import optimal, rounded
+from neaptide.reproductions.papers.checkmate import even_chain
 
 
-def training_chain(
-    layers: int, *, backward_seconds: float = 2.0, seed: int | None = None, repeat_gradients: bool = False
-) -> Graph:
-    """`layers` forward nodes, a loss, and a backward node for each layer that reads its gradient and its input."""
-    nodes = 2 * layers + 1
-    inputs: list[tuple[int, ...]] = [() if node == 0 else (node - 1,) for node in range(layers + 1)]
-    for layer in reversed(range(layers)):
-        after = len(inputs) - 1
-        inputs.append((after, layer, *((layer - 1,) if layer else ())))
-    random = np.random.default_rng(seed)
-    seconds = np.array([1.0] * (layers + 1) + [backward_seconds] * layers)
-    sizes = np.full(nodes, 4, dtype=np.int64)
-    sizes[layers] = 1
-    if seed is not None:
-        seconds = random.integers(1, 9, nodes).astype(np.float64)
-        sizes = random.integers(1, 9, nodes)
-    return replace(
-        single_value_graph(seconds, sizes, tuple(inputs)),
-        repeatable=np.arange(nodes) < layers + repeat_gradients * nodes,
-    )
+def uneven_chain(layers: int, seed: int) -> Graph:
+    """The chain with other seconds and sizes, from 1 to 8."""
+    graph, random = even_chain(layers), np.random.default_rng(seed)
+    seconds, sizes = (random.integers(1, 9, len(graph)) for _ in range(2))
+    return replace(graph, seconds=seconds.astype(np.float64), value_bytes=sizes)
 
 
 def best_seconds(graph: Graph, budget_bytes: int) -> float | None:
@@ -67,7 +52,7 @@ def best_seconds(graph: Graph, budget_bytes: int) -> float | None:
 
 
 def test_if_every_value_fits_no_node_runs_twice() -> None:
-    graph = training_chain(5)
+    graph = even_chain(5)
     everything = hold_everything(graph)
     peak = int(stage_peaks(graph, everything).max())
     found, proven = optimal(graph, peak)
@@ -78,7 +63,7 @@ def test_if_every_value_fits_no_node_runs_twice() -> None:
 
 @pytest.mark.parametrize("budget", [9, 12, 13, 16, 17, 20])
 def test_the_optimum_of_an_even_chain_is_that_of_an_exhaustive_search(budget: int) -> None:
-    graph = training_chain(4)
+    graph = even_chain(4)
     found, proven = optimal(graph, budget)
     best = best_seconds(graph, budget)
     assert proven
@@ -89,7 +74,7 @@ def test_the_optimum_of_an_even_chain_is_that_of_an_exhaustive_search(budget: in
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_optimum_of_an_uneven_chain_is_that_of_an_exhaustive_search(seed: int) -> None:
-    graph = training_chain(4, seed=seed)
+    graph = uneven_chain(4, seed)
     most = int(stage_peaks(graph, hold_everything(graph)).max())
     for share in (0.6, 0.75, 0.9):
         budget = int(share * most)
@@ -100,7 +85,7 @@ def test_the_optimum_of_an_uneven_chain_is_that_of_an_exhaustive_search(seed: in
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rounding_keeps_the_budget_and_costs_at_most_six_percent_more_than_the_optimum(seed: int) -> None:
-    graph = training_chain(8, seed=seed)
+    graph = uneven_chain(8, seed)
     budget = int(0.7 * stage_peaks(graph, hold_everything(graph)).max())
     near, (best, proven) = rounded(graph, budget), optimal(graph, budget)
     assert proven
@@ -111,12 +96,12 @@ def test_rounding_keeps_the_budget_and_costs_at_most_six_percent_more_than_the_o
 
 
 def test_a_budget_below_what_one_node_needs_has_no_schedule() -> None:
-    assert optimal(training_chain(4), 8) == (None, True)
-    assert rounded(training_chain(4), 8) is None
+    assert optimal(even_chain(4), 8) == (None, True)
+    assert rounded(even_chain(4), 8) is None
 
 
 def test_the_value_of_a_node_that_cannot_run_again_is_held_to_its_last_reader() -> None:
-    graph = training_chain(3)
+    graph = even_chain(3)
     graph = replace(graph, repeatable=np.array([False, *[True] * 6]))
     schedule = least_runs(graph, np.zeros((7, 7), dtype=np.bool_))
     assert schedule.hold[:, 0].tolist() == [False, True, True, True, True, True, True]
@@ -124,7 +109,7 @@ def test_the_value_of_a_node_that_cannot_run_again_is_held_to_its_last_reader() 
 
 
 def test_a_schedule_that_reads_an_absent_value_is_refused() -> None:
-    graph = training_chain(2)
+    graph = even_chain(2)
     nothing_held = Stages(np.eye(5, dtype=np.bool_), np.zeros((5, 5), dtype=np.bool_))
     with pytest.raises(ValueError, match="node 1 reads value 0 in stage 1"):
         stage_peaks(graph, nothing_held)

@@ -9,7 +9,7 @@ from builders import Op, Tensor, make_trace
 from neaptide.core.device import find_device
 from neaptide.core.traces.trace import Kind, Phase
 from neaptide.planning.costing.gap_table import GapTable
-from neaptide.planning.search.evaluator import KEEP, SWAP, Actions, Evaluator, Outcome
+from neaptide.planning.search.evaluator import KEEP, SWAP, Actions, EvaluatedPlan, Evaluator
 from neaptide.planning.search.local_search import LocalSearch
 
 LAYERS = 4
@@ -30,13 +30,13 @@ class Scripted(Evaluator):
         ]
         super().__init__(make_trace([*forward, *backward], kept), find_device("V100-16GB"), 2 * BYTES)
 
-    def outcome(self, actions: Actions) -> Outcome | None:
+    def outcome(self, actions: Actions) -> EvaluatedPlan | None:
         self.evaluations += 1
         released = int(np.count_nonzero(actions))
         excess_bytes = max(2 - released, 0) * BYTES
         peak_op = LAYERS  # every layer but the last is idle there
         gaps = GapTable.of(self.trace, [])
-        return Outcome(excess_bytes, KEPT_SECONDS + released, 2 * BYTES + excess_bytes, peak_op, gaps)
+        return EvaluatedPlan(excess_bytes, KEPT_SECONDS + released, 2 * BYTES + excess_bytes, peak_op, gaps)
 
 
 def test_tensors_are_released_until_the_budget_is_met() -> None:
@@ -50,7 +50,7 @@ def test_tensors_are_released_until_the_budget_is_met() -> None:
 def test_mending_stops_where_a_plan_that_fits_is_faster_already(best_seconds: float, evaluations: int) -> None:
     evaluator = Scripted()
     search = LocalSearch(evaluator, FOREVER)
-    search._of_actions = search.best = Outcome(0, best_seconds, BYTES, 0, GapTable.of(evaluator.trace, []))
+    search._of_actions = search.best = EvaluatedPlan(0, best_seconds, BYTES, 0, GapTable.of(evaluator.trace, []))
     search.actions = np.full(len(evaluator.spans), SWAP, dtype=np.int8)
     search.mend(evaluator.nothing())
     assert evaluator.evaluations == evaluations

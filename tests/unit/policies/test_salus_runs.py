@@ -8,6 +8,7 @@ from functools import cache
 
 import msgspec
 import pytest
+from benchmarks._salus_jobs import SALUS_WORKLOADS, salus_jobs
 
 from neaptide.core.control.actions import Action, Admit, Start
 from neaptide.core.control.controller import Decided
@@ -22,7 +23,6 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.units import GIB
 from neaptide.policies.salus import Order, Salus
 from neaptide.simulation import Outcome, Submission, simulate
-from neaptide.simulation.workloads import SALUS_WORKLOADS, salus_jobs
 from tides import MIB, tide
 
 V100 = find_device("V100")

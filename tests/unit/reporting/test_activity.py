@@ -9,7 +9,7 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.job import INTERRUPTION, JobState
 from neaptide.core.units import GIB
-from neaptide.reporting.logs.activity import Span, spans_of, total_ns
+from neaptide.reporting.logs.activity import StateSpan, spans_of, total_ns
 from neaptide.reporting.logs.event_words import notable_entries
 
 
@@ -45,10 +45,10 @@ def test_a_resumed_job_does_what_it_did_before_its_suspension() -> None:
         ev.JobResumed(9, "a"),
     )
     assert spans_of(entries, 12)["a"] == [
-        Span(JobState.RUNNING, 0, 5),
-        Span(JobState.SUSPENDED, 5, 6),
-        Span(JobState.SUSPENDED, 6, 9),
-        Span(JobState.RUNNING, 9, 12),
+        StateSpan(JobState.RUNNING, 0, 5),
+        StateSpan(JobState.SUSPENDED, 5, 6),
+        StateSpan(JobState.SUSPENDED, 6, 9),
+        StateSpan(JobState.RUNNING, 9, 12),
     ]
 
 

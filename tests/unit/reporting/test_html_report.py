@@ -32,7 +32,7 @@ from neaptide.reporting.logs.run_folder import (
 )
 from neaptide.reporting.pages.html_report import _close_up, _overviews, report
 from neaptide.reporting.pages.plots import Tick
-from neaptide.reporting.terminal.run_summary import remarks, summary_line
+from neaptide.reporting.terminal.run_summary import run_remarks, summary_line
 from neaptide.simulation.outcome import MemorySeries
 from outcomes import ENTRIES, MS, job
 
@@ -110,7 +110,7 @@ def test_the_log_and_the_traces_are_saved_unchanged_for_a_replay(tmp_path: Path,
 def test_the_run_of_a_daemon_without_a_log_is_empty(tmp_path: Path) -> None:
     empty = live_run(save_run(tmp_path, "two", RECORD, RuntimePaths(tmp_path / "none")))
     assert (empty.entries, empty.row.policy, empty.budget_bytes) == ((), "neaptide", 5 * GIB)
-    assert remarks(empty) == [
+    assert run_remarks(empty) == [
         "a did no iteration under the policy: it ended before it was measured, or never used the device; see a.log"
     ]
     assert "<h1>" in report([empty], "empty")
@@ -258,7 +258,7 @@ def test_a_run_that_cannot_be_saved_is_complained_about_and_still_counts(
 
 def test_a_log_with_gaps_is_mentioned(run: LiveRun) -> None:
     said = "3 lines of the log could not be written, so these figures leave something out"
-    assert remarks(replace(run, lost_lines=3)) == [said]
+    assert run_remarks(replace(run, lost_lines=3)) == [said]
 
 
 def test_the_memory_chart_begins_with_the_run(run: LiveRun) -> None:

@@ -23,7 +23,7 @@ from neaptide.core.control.events import (
 from neaptide.core.control.job import Job, JobKind
 from neaptide.core.control.log_format import JobFacts, facts_of
 from neaptide.core.traces.profile import Profile
-from neaptide.reporting.logs.metrics import Metrics, jain, measure, percentile
+from neaptide.reporting.logs.metrics import Metrics, jain, metrics_of, percentile
 
 
 def training(name: str, iterations: int | None = 2, solo_ns: int = 10) -> JobFacts:
@@ -60,7 +60,7 @@ def in_turn() -> Metrics:
             entries.append(JobEnded(end, name))
         if following:
             entries.append(Decided(end, Start(following)))
-    return measure(entries, [training("a"), training("b")], 40)
+    return metrics_of(entries, [training("a"), training("b")], 40)
 
 
 def test_the_throughput_of_jobs_that_take_turns_is_one() -> None:
@@ -77,17 +77,17 @@ def test_the_completion_time_of_a_job_counts_from_its_arrival() -> None:
 
 def test_the_makespan_begins_with_the_first_arrival() -> None:
     entries: list[Entry] = [JobArrived(100, "a"), IterationEnded(130, "a", 10), JobEnded(130, "a")]
-    assert measure(entries, [training("a", 1)], 130).makespan_ns == 30
+    assert metrics_of(entries, [training("a", 1)], 130).makespan_ns == 30
 
 
 def test_a_job_queues_until_its_first_iteration_starts() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), Decided(3, Admit("a")), Decided(7, Start("a")), Decided(9, Start("a"))]
-    assert measure(entries, [training("a")], 40).queueing_ns == 7
+    assert metrics_of(entries, [training("a")], 40).queueing_ns == 7
     assert in_turn().queueing_ns == 2.5
 
 
 def test_a_job_that_never_starts_queues_until_the_end() -> None:
-    assert measure([JobArrived(10, "a")], [training("a")], 40).queueing_ns == 30
+    assert metrics_of([JobArrived(10, "a")], [training("a")], 40).queueing_ns == 30
 
 
 def test_slowdown_is_the_time_present_over_the_time_alone() -> None:
@@ -99,7 +99,7 @@ def test_slowdown_is_the_time_present_over_the_time_alone() -> None:
 def test_a_starving_job_counts_in_slowdown_and_fairness() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b")]
     entries += [IterationEnded(10 * i, "a", 10) for i in range(1, 101)]
-    metrics = measure(entries, [training("a", None), training("b", None)], 1000)
+    metrics = metrics_of(entries, [training("a", None), training("b", None)], 1000)
     assert [record.slowdown for record in metrics.jobs] == [1.0, 100.0]
     assert metrics.fairness == pytest.approx(0.51, abs=0.01)
 
@@ -107,26 +107,26 @@ def test_a_starving_job_counts_in_slowdown_and_fairness() -> None:
 def test_the_throughput_of_two_undisturbed_jobs_is_two() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b")]
     entries += [IterationEnded(10, "a", 10), IterationEnded(10, "b", 10)]
-    assert measure(entries, [training("a", None), training("b", None)], 10).throughput == 2.0
+    assert metrics_of(entries, [training("a", None), training("b", None)], 10).throughput == 2.0
 
 
 def test_an_endless_job_has_no_completion_time_and_the_makespan_ignores_it() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobArrived(0, "b"), IterationEnded(20, "a", 20), JobEnded(20, "a")]
-    metrics = measure(entries, [training("a", 1), training("b", None)], 25)
+    metrics = metrics_of(entries, [training("a", 1), training("b", None)], 25)
     assert metrics.makespan_ns == 20
     assert metrics.finished == (1, 1)
     assert metrics.completions_ns == [20]
 
 
 def test_there_is_no_makespan_if_a_finite_job_does_not_end() -> None:
-    metrics = measure([JobArrived(0, "a"), IterationEnded(20, "a", 20)], [training("a"), training("b")], 25)
+    metrics = metrics_of([JobArrived(0, "a"), IterationEnded(20, "a", 20)], [training("a"), training("b")], 25)
     assert metrics.makespan_ns is None
     assert metrics.finished == (0, 2)
     assert metrics.completion_ns is None
 
 
 def test_a_failed_job_is_not_done() -> None:
-    metrics = measure([JobArrived(0, "a"), JobFailed(5, "a", "out of memory")], [training("a")], 5)
+    metrics = metrics_of([JobArrived(0, "a"), JobFailed(5, "a", "out of memory")], [training("a")], 5)
     assert metrics.finished == (0, 1)
     assert metrics.makespan_ns is None
     assert metrics.jobs[0].failure == "out of memory"
@@ -135,13 +135,13 @@ def test_a_failed_job_is_not_done() -> None:
 def test_a_job_that_left_and_joined_again_is_one_job_from_its_first_arrival_on() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), Decided(0, Start("a")), IterationEnded(10, "a", 10), JobLeft(12, "a")]
     entries += [JobArrived(20, "a"), Decided(20, Start("a")), IterationEnded(30, "a", 10), JobEnded(31, "a")]
-    metrics = measure(entries, [training("a")], 40)
+    metrics = metrics_of(entries, [training("a")], 40)
     assert metrics.finished == (1, 1)
     assert (metrics.makespan_ns, metrics.jobs[0].iterations, metrics.jobs[0].failure) == (31, 2, "")
 
 
 def test_a_request_of_several_samples_counts_as_so_many() -> None:
-    metrics = measure([JobArrived(0, "s"), RequestArrived(0, "s", 3)], [inference("s")], 5)
+    metrics = metrics_of([JobArrived(0, "s"), RequestArrived(0, "s", 3)], [inference("s")], 5)
     assert metrics.jobs[0].requests == 3
 
 
@@ -154,18 +154,18 @@ def test_a_tracked_request_is_answered_when_the_program_says_so_and_not_by_an_it
         RequestCalled(16, "s", 2),  # it calls its model once more
         IterationEnded(20, "s", 4, (2,)),
     ]
-    before, answer = measure(entries, [inference("s", 20)], 22), RequestAnswered(23, "s", 2, 21)
+    before, answer = metrics_of(entries, [inference("s", 20)], 22), RequestAnswered(23, "s", 2, 21)
     assert (before.jobs[0].requests, before.jobs[0].latencies_ns, before.jobs[0].due) == (1, [], 0)
-    after = measure([*entries, answer], [inference("s", 20)], 30)
+    after = metrics_of([*entries, answer], [inference("s", 20)], 30)
     assert (after.jobs[0].latencies_ns, after.jobs[0].in_time, after.attainment) == ([21], 0, 0.0)
-    assert measure([*entries, answer], [inference("s", 21)], 30).attainment == 1.0
+    assert metrics_of([*entries, answer], [inference("s", 21)], 30).attainment == 1.0
 
 
 def serving(deadline_ns: int | None, until: int) -> Metrics:
     """Four requests: two are answered after 15 and 10 ns, one after 25 ns, one never."""
     entries: list[Entry] = [JobArrived(0, "s"), *(RequestArrived(at, "s") for at in (0, 5, 10, 30))]
     entries += [IterationEnded(15, "s", 10, (0, 5)), IterationEnded(35, "s", 10, (10,))]
-    return measure(entries, [inference("s", deadline_ns)], until)
+    return metrics_of(entries, [inference("s", deadline_ns)], until)
 
 
 def test_attainment_is_the_share_of_due_requests_that_were_answered_in_time() -> None:
@@ -185,7 +185,7 @@ def test_a_job_without_an_slo_has_latency_and_no_attainment() -> None:
 
 def test_an_iteration_counts_by_its_size() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), IterationEnded(20, "a", 20), IterationEnded(25, "a", 5, work=0.5)]
-    [record] = measure(entries, [training("a")], 30).jobs
+    [record] = metrics_of(entries, [training("a")], 30).jobs
     assert (record.iterations, record.work_ns, record.against_alone) == (2, 15, 0.5)
 
 
@@ -201,17 +201,17 @@ def test_an_inference_job_has_no_completion_queueing_or_fairness() -> None:
 def test_stalls_evictions_and_refusals_are_counted() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobStalled(1, "a"), JobStalled(2, "a"), JobEvicted(3, "a"), Woken(4)]
     entries.append(Refused(5, Start("a"), "it is not ready"))
-    metrics = measure(entries, [training("a")], 5)
+    metrics = metrics_of(entries, [training("a")], 5)
     assert (metrics.stalls, metrics.evictions, metrics.refused) == (2, 1, 1)
 
 
 def test_a_job_that_does_not_respond_is_not_counted_as_evicted() -> None:
     entries: list[Entry] = [JobArrived(0, "a"), JobEvicted(1, "a", unresponsive=True)]
-    assert measure(entries, [training("a")], 1).evictions == 0
+    assert metrics_of(entries, [training("a")], 1).evictions == 0
 
 
 def test_a_job_that_has_not_arrived_changes_no_metric() -> None:
-    metrics = measure([JobArrived(5, "a"), IterationEnded(15, "a", 10)], [training("a"), training("b")], 15)
+    metrics = metrics_of([JobArrived(5, "a"), IterationEnded(15, "a", 10)], [training("a"), training("b")], 15)
     assert metrics.throughput == 1.0
     assert metrics.queueing_ns == 10
     assert metrics.fairness is None

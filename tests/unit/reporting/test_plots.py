@@ -10,7 +10,7 @@ from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.windows import Window, whole_iterations
 from neaptide.reporting.logs.comparison import Row
 from neaptide.reporting.logs.live_run import LiveRun, Measuring
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.reporting.pages.lanes import Label, lanes
 from neaptide.reporting.pages.plots import Scale, memory_plot
 from outcomes import ENTRIES, JOBS, MS, outcome
@@ -22,7 +22,7 @@ LATE = Scale(Window(5 * MS, 15 * MS), 10 * GIB, 100)  # the second and third qua
 
 def live(policy: str = "neaptide") -> LiveRun:
     shown = outcome()
-    row = Row(policy, measure(ENTRIES, JOBS, 20 * MS), 1.0, 5 * GIB, 0)
+    row = Row(policy, metrics_of(ENTRIES, JOBS, 20 * MS), 1.0, 5 * GIB, 0)
     results = (
         JobResult("a", 0, 0.010, "a.log", began_seconds=0.0),
         JobResult("b", 0, 0.015, "b.log", began_seconds=0.005),

@@ -15,7 +15,7 @@ from neaptide.reporting.figures.colours import COLOURS
 from neaptide.reporting.figures.shared_memory import draw_shared_memory, save_shared_memory
 from neaptide.reporting.figures.windows import Window, budget_over_time, close_up, level_at, sample
 from neaptide.reporting.logs.comparison import SimulatedRun
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.metrics import metrics_of
 from outcomes import ENTRIES, MS, job, outcome, series, simulated_run
 
 
@@ -56,7 +56,7 @@ def test_the_same_run_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
 def busy(iterations: int) -> SimulatedRun:
     entries = (JobArrived(0, "a"), *(IterationEnded(10 * MS * i, "a", 10 * MS) for i in range(1, iterations + 1)))
     run = replace(outcome("temporal", entries), end_ns=10 * MS * iterations)
-    metrics = measure(entries, [job("a", iterations=None)], run.end_ns)
+    metrics = metrics_of(entries, [job("a", iterations=None)], run.end_ns)
     return SimulatedRun(run, replace(simulated_run().row, metrics=metrics))
 
 
@@ -73,7 +73,7 @@ def test_the_close_up_shows_the_time_when_most_jobs_are_present() -> None:
         *(IterationEnded(MS * i, "a", MS) for i in range(1, 1001)),
         JobArrived(900 * MS, "b"),
     ]
-    metrics = measure(entries, [job("a", iterations=None, solo_ns=MS), job("b", iterations=None)], 1000 * MS)
+    metrics = metrics_of(entries, [job("a", iterations=None, solo_ns=MS), job("b", iterations=None)], 1000 * MS)
     assert close_up([metrics.jobs]) == Window(947 * MS, 953 * MS)
     assert close_up([]) is None
 
@@ -82,7 +82,7 @@ def test_copies_share_a_colour_if_jobs_are_many() -> None:
     jobs = [*(job(f"small-{i}") for i in range(1, 12)), job("large", solo_ns=7)]
     run = outcome()
     run = replace(run, memory={each.name: run.total for each in jobs}, entries=())
-    row = replace(simulated_run().row, metrics=measure([], jobs, run.end_ns))
+    row = replace(simulated_run().row, metrics=metrics_of([], jobs, run.end_ns))
     figure = draw_shared_memory([SimulatedRun(run, row)], "many")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["11 x small", "large", "budget"]
     drawn = [patch.get_facecolor() for patch in figure.axes[0].patches[:12]]

@@ -6,16 +6,10 @@ import statistics
 from itertools import islice, pairwise, takewhile
 
 import pytest
+from benchmarks._salus_jobs import SALUS_WORKLOADS, salus_jobs
 
 from neaptide.simulation.salus_workloads import SECONDS, public_workloads
-from neaptide.simulation.workloads import (
-    SALUS_WORKLOADS,
-    JobWanted,
-    parse_jobs,
-    poisson,
-    regular_requests,
-    salus_jobs,
-)
+from neaptide.simulation.workloads import JobWanted, parse_job_list, poisson, regular_requests
 
 SECOND = 1_000_000_000
 
@@ -68,7 +62,7 @@ def test_served_first_come_first_served_salus_jobs_wait_as_long_as_published() -
 
 def test_jobs_are_read_from_csv_in_the_order_of_their_arrival() -> None:
     text = "batch, model,solo_seconds,arrives_seconds\n25,vgg16,60,1.5\n\n50,alexnet,10.5,0\n"
-    assert parse_jobs(text) == (
+    assert parse_job_list(text) == (
         JobWanted("alexnet", 50, 0, 10.5),
         JobWanted("vgg16", 25, 1_500_000_000, 60.0),
     )
@@ -91,7 +85,7 @@ def test_jobs_are_read_from_csv_in_the_order_of_their_arrival() -> None:
 )
 def test_bad_csv_is_refused_with_the_line(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"^{problem}"):
-        parse_jobs(text)
+        parse_job_list(text)
 
 
 def test_a_trace_needs_a_job() -> None:

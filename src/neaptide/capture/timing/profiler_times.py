@@ -19,7 +19,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OpSpan:
     """One op of the profiled run."""
 
     start_seconds: float
@@ -41,7 +41,7 @@ def profiled(memory: bool) -> Iterator[Events]:
         events.thread = max(threads, key=len, default=[])
 
 
-def match(events: Sequence[Any], names: Sequence[str]) -> list[Span] | None:
+def match(events: Sequence[Any], names: Sequence[str]) -> list[OpSpan] | None:
     """The span of each named op, in order; None if the profiled run made other ops.
 
     The recorder sees ops after composite ones were decomposed, so the profile has more events: wrappers around an op,
@@ -52,7 +52,7 @@ def match(events: Sequence[Any], names: Sequence[str]) -> list[Span] | None:
     if not events:
         return None
     origin = events[0]
-    spans: list[Span] = []
+    spans: list[OpSpan] = []
     enclosing: list[tuple[str, float]] = []  # open events outside any matched op: name and start
     inside = 0  # depth below the matched op; 0 while looking for the next
     start = held = highest = 0.0
@@ -74,11 +74,11 @@ def match(events: Sequence[Any], names: Sequence[str]) -> list[Span] | None:
             inside -= 1
             if inside == 0:
                 end = origin.cpu_elapsed_us(event)
-                spans.append(Span(start * 1e-6, end * 1e-6, int(highest - max(held, 0.0))))
+                spans.append(OpSpan(start * 1e-6, end * 1e-6, int(highest - max(held, 0.0))))
         elif kind == "pop" and enclosing:
             name, opened = enclosing.pop()
             if spans and is_next(name) and opened * 1e-6 <= spans[-1].start_seconds:
-                spans.append(Span(spans[-1].end_seconds, origin.cpu_elapsed_us(event) * 1e-6, 0))
+                spans.append(OpSpan(spans[-1].end_seconds, origin.cpu_elapsed_us(event) * 1e-6, 0))
         elif kind == "memory_alloc" and inside:
             held += event.cpu_memory_usage()
             highest = max(highest, held)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from neaptide.cli.target import kind_of
+from neaptide.cli.output_files import check_writable
+from neaptide.cli.target import target_kind
 
 if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec
@@ -27,7 +28,8 @@ def plan(
     /,
     *,
     budget: Annotated[
-        str | None, Parameter(help="What it may hold at most: bytes, such as 6GiB, or a part of its peak, such as 50%.")
+        str | None,
+        Parameter(help="What an iteration may hold: bytes, as 6GiB, or a part of its peak, as 50%."),
     ] = None,
     planner: Annotated[
         tuple[str, ...], Parameter(help="Only this planner: a name, or a .py file. Repeatable. Default: all of them.")
@@ -56,10 +58,7 @@ def plan(
 
     if target is None:
         raise ValueError(f"name a model or a trace file; the models are {sources.zoo_names()}")
-    if figure is not None:
-        from neaptide.reporting.figures.files import check_figure_name
-
-        check_figure_name(figure)
+    check_writable(output, figure=figure)
     planners = _planners(planner)
     options = sources.ModelOptions(batch=batch, device=device, scale=scale)
     trace, spec = _trace(target, options)
@@ -92,11 +91,11 @@ def _planners(wanted: Sequence[str]) -> dict[str, Planner]:
 
 
 def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
+    from neaptide.capture.files import load_trace
     from neaptide.scenarios import sources
-    from neaptide.scenarios.trace_cache import read_trace
 
     assert isinstance(options, sources.ModelOptions)
-    kind = kind_of(target)
+    kind = target_kind(target)
     if kind == "script":
         raise ValueError(f"{target} is a script: profile it first (neaptide profile {target} -o FILE) and plan that")
     if kind == "model":
@@ -105,7 +104,7 @@ def _trace(target: str, options: object) -> tuple[Trace, DeviceSpec]:
         return trace, spec
     if options.batch is not None or options.scale is not None:
         raise ValueError("--batch and --scale can only be given for a model; a trace has its own")
-    trace = read_trace(Path(target))
+    trace = load_trace(Path(target))
     return trace, sources.device_of(options.device or _device_of(trace))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from neaptide.cli.output_files import check_writable
-from neaptide.cli.target import kind_of
+from neaptide.cli.target import target_kind
 
 if TYPE_CHECKING:  # --help loads none of these
     from neaptide.core.device import DeviceSpec
@@ -39,7 +39,7 @@ def profile(
 
     if target is None:
         raise ValueError(f"name a model, a script or a trace file; the models are {sources.zoo_names()}")
-    kind = kind_of(target)
+    kind = target_kind(target)
     options = sources.ModelOptions(batch=batch, device=device, scale=scale, inference=inference, measure=measure)
     check_writable(output, figure=figure)
     _check_replaces_only_a_trace(output)
@@ -92,7 +92,7 @@ def _check_replaces_only_a_trace(output: Path | None) -> None:
 
 def _is_trace(path: Path) -> bool:
     try:
-        return kind_of(str(path.absolute())) == "trace"
+        return target_kind(str(path.absolute())) == "trace"
     except ValueError:
         return False
 

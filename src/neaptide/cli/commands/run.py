@@ -64,7 +64,8 @@ def run(
         int | None, Parameter(help="How many iterations a command will do, if that is known.")
     ] = None,
     memory: Annotated[
-        str | None, Parameter(help="What a command will hold at most, such as 2GiB, if no earlier run was measured.")
+        str | None,
+        Parameter(help="What a command will hold at most, as 2GiB. Used unless an earlier run was measured."),
     ] = None,
     device: _Settings = _NO_SETTINGS,
 ) -> int:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # --help loads none of these
     from neaptide.scenarios.scenario_file import Scenario
     from neaptide.simulation import Submission
 
-REFERENCE = "temporal"
-
 
 def simulate(
     scenario: Annotated[Path | None, Parameter(help="A TOML file: jobs, device, budget, policies.")] = None,
@@ -61,6 +59,7 @@ def simulate(
 def _policies(scenario: Scenario, chosen: Sequence[str]) -> list[Policy]:
     """The policies to run, each once; the first is the one that throughput is compared with."""
     from neaptide.policies.files import find_policy
+    from neaptide.reporting.logs.comparison import REFERENCE
 
     if chosen:
         found = [find_policy(name) for name in chosen]

@@ -46,7 +46,7 @@ def status(*, json: Annotated[bool, Parameter(help="Print one JSON object instea
 
 
 def line_of(job: JobStatus) -> str:
-    """What is said of one job."""
+    """One line about a job."""
     from neaptide.core.control.job import DisplayState
     from neaptide.core.units import format_bytes
 

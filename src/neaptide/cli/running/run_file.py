@@ -22,7 +22,7 @@ from neaptide.reporting.logs.live_run import LiveRun, live_run
 from neaptide.reporting.logs.run_folder import REPORT, check_output_folder, folder_for_run, save_run
 from neaptide.reporting.pages.html_report import write_report
 from neaptide.reporting.terminal.live_display import LiveDisplay
-from neaptide.reporting.terminal.run_summary import remarks, summary_line, summary_table
+from neaptide.reporting.terminal.run_summary import run_remarks, summary_line, summary_table
 
 JOB_FAILED, INTERRUPTED = 1, 130
 
@@ -55,7 +55,7 @@ def run_file(
             )
     out.print(summary_table(run))
     out.print(summary_line(run), style="bold")
-    for remark in remarks(run):
+    for remark in run_remarks(run):
         out.print(remark, style="yellow")
     try:
         write_report([run], given.name, folder / REPORT)

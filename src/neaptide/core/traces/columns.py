@@ -74,6 +74,14 @@ class Lists:
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
 
+def bytes_per_row(first: Integers, last: Integers, sizes: Integers, rows: int) -> Integers:
+    """The bytes held in each of `rows` rows by what is there from row `first` to row `last`, both included."""
+    change = np.zeros(rows + 1, dtype=np.int64)
+    np.add.at(change, np.clip(first, 0, rows), sizes)
+    np.subtract.at(change, np.clip(last + 1, 0, rows), sizes)
+    return np.cumsum(change)[:rows]
+
+
 def arrays_of(column: object) -> list[npt.NDArray[np.generic]]:
     """The arrays that a column is made of."""
     match column:

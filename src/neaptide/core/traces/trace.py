@@ -13,7 +13,18 @@ from functools import cached_property
 import numpy as np
 
 from neaptide.core.rules.heavy import LIGHT_FILL
-from neaptide.core.traces.columns import Codes, Flags, Floats, Integers, Labels, Lists, arrays_of, frozen, table_problem
+from neaptide.core.traces.columns import (
+    Codes,
+    Flags,
+    Floats,
+    Integers,
+    Labels,
+    Lists,
+    arrays_of,
+    bytes_per_row,
+    frozen,
+    table_problem,
+)
 from neaptide.core.traces.curve import MemoryCurve
 
 
@@ -86,7 +97,6 @@ class Uses:
     producer: Integers  # the first op that writes it
     last_forward: Integers
     first_backward: Integers
-    last_backward: Integers
     last: Integers
 
 
@@ -159,11 +169,9 @@ class Trace:
     @cached_property
     def held_bytes(self) -> Integers:
         """The bytes held while each op runs, its scratch included."""
-        n = len(self.ops)
-        change = np.zeros(n + 1, dtype=np.int64)
-        np.add.at(change, np.clip(self.tensors.born, 0, n), self.tensors.bytes)
-        np.subtract.at(change, np.clip(self.tensors.died + 1, 0, n), self.tensors.bytes)
-        return frozen(np.cumsum(change)[:n] + self.ops.scratch_bytes)
+        tensors = self.tensors
+        held = bytes_per_row(tensors.born, tensors.died, tensors.bytes, len(self.ops))
+        return frozen(held + self.ops.scratch_bytes)
 
     @cached_property
     def end_seconds(self) -> Floats:
@@ -210,7 +218,6 @@ class Trace:
             producer=_first(self.ops.writes.owners(), self.ops.writes.items, m),
             last_forward=_last(op[in_forward], tensor[in_forward], m),
             first_backward=_first(op[in_backward], tensor[in_backward], m),
-            last_backward=_last(op[in_backward], tensor[in_backward], m),
             last=_last(op, tensor, m),
         )
 

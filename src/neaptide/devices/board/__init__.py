@@ -7,13 +7,22 @@ in `live` imports this room.
 from __future__ import annotations
 
 from neaptide.devices.board.board import Board, BoardError, Region
-from neaptide.devices.board.figures import PERMIT_ALL, BoardFigures, Progress, Request, SlotFigures, SlotState
+from neaptide.devices.board.figures import (
+    PERMIT_ALL,
+    BoardFigures,
+    IterationFacts,
+    Progress,
+    Request,
+    SlotFigures,
+    SlotState,
+)
 
 __all__ = [
     "PERMIT_ALL",
     "Board",
     "BoardError",
     "BoardFigures",
+    "IterationFacts",
     "Progress",
     "Region",
     "Request",

@@ -97,13 +97,13 @@ class Board:
 
     def daemon_silent(self, since_ns: int = 0) -> bool:
         """Whether there is a daemon and nothing was heard of it for seconds; devices/native/board.h."""
-        return self._check(self._library.neaptide_board_daemon_silent(self.handle, since_ns)) == 1
+        return checked(self._library.neaptide_board_daemon_silent(self.handle, since_ns)) == 1
 
     def snapshot(self) -> fig.BoardFigures:
         """Everything at one moment."""
         totals: Any = self._totals
         count = self._library.neaptide_board_snapshot(self.handle, ctypes.byref(totals), self._slots)
-        self._check(count)
+        checked(count)
         return fig.BoardFigures(
             capacity_bytes=totals.capacity_bytes,
             used_bytes=totals.used_bytes,
@@ -156,99 +156,98 @@ class Board:
 
     def read_counters(self) -> tuple[ctypes.Array[ctypes.c_uint64], ctypes.Array[ctypes.c_uint64]]:
         """Kernels done and bytes held of each slot, taken or not; they change with the next read_counters."""
-        self._check(self._library.neaptide_board_read_counters(self.handle, self._done, self._held))
+        checked(self._library.neaptide_board_read_counters(self.handle, self._done, self._held))
         return self._done, self._held
 
     # --- controlling
 
     def reap(self) -> int:
         """Free what dead processes left; how many slots that were."""
-        return self._check(self._library.neaptide_board_reap(self.handle))
+        return checked(self._library.neaptide_board_reap(self.handle))
 
     def beat(self, now_ns: int, capacity_bytes: int) -> None:
         """Say that the daemon lives, so that its controls count, and write again what was changed of the board itself.
 
         `now_ns` is on the monotonic clock.
         """
-        self._check(self._library.neaptide_board_beat(self.handle, now_ns, capacity_bytes))
+        checked(self._library.neaptide_board_beat(self.handle, now_ns, capacity_bytes))
 
     def stop_beating(self) -> None:
         """The daemon ends, or has no jobs: what it has set stays."""
-        self._check(self._library.neaptide_board_stop_beating(self.handle))
+        checked(self._library.neaptide_board_stop_beating(self.handle))
 
     def set_capacity(self, capacity_bytes: int) -> None:
         """What all may hold together; may be below what they do."""
-        self._check(self._library.neaptide_board_set_capacity(self.handle, capacity_bytes))
+        checked(self._library.neaptide_board_set_capacity(self.handle, capacity_bytes))
 
     def reset_high_water(self) -> None:
-        self._check(self._library.neaptide_board_reset_high_water(self.handle))
+        checked(self._library.neaptide_board_reset_high_water(self.handle))
 
     def set_permit(self, slot: int, iterations: int) -> None:
         """Iterations that may have started so far, or PERMIT_ALL."""
-        self._check(self._library.neaptide_board_set_permit(self.handle, slot, iterations))
-
-    def set_heavy_open(self, slot: int, heavy_open: bool) -> None:
-        self._check(self._library.neaptide_board_set_heavy_open(self.handle, slot, heavy_open))
+        checked(self._library.neaptide_board_set_permit(self.handle, slot, iterations))
 
     def set_gate(self, slot: int, until_ns: int, holds_light: bool = False) -> None:
         """Open the gate until a time on the device's clock, when it closes by itself; 0: close it, ALWAYS: open it.
 
         Heavy kernels wait before a closed gate; if `holds_light`, all do.
         """
-        self._check(self._library.neaptide_board_set_gate(self.handle, slot, until_ns, holds_light))
+        checked(self._library.neaptide_board_set_gate(self.handle, slot, until_ns, holds_light))
 
     def set_deadline_class(self, slot: int, deadline: bool) -> None:
         """Put the process into the deadline class, or back among the others."""
-        self._check(self._library.neaptide_board_set_deadline_class(self.handle, slot, deadline))
+        checked(self._library.neaptide_board_set_deadline_class(self.handle, slot, deadline))
 
     def set_share(self, slot: int, share: float | None) -> None:
         """The share of the device's SM time that the process may use; None: all."""
         millionths = fig.WHOLE_SHARE if share is None else round(share * fig.WHOLE_SHARE)
-        self._check(self._library.neaptide_board_set_share(self.handle, slot, millionths))
+        checked(self._library.neaptide_board_set_share(self.handle, slot, millionths))
 
     def lift_controls(self, slot: int, *, restore: bool = False) -> None:
         """Open permit and gate, and lift cap, ceiling, limit, class, share and lane: nobody controls the slot any more.
 
         With `restore` the process is also asked to bring its memory back.
         """
-        self._check(self._library.neaptide_board_lift_controls(self.handle, slot, restore))
+        checked(self._library.neaptide_board_lift_controls(self.handle, slot, restore))
 
     def set_inflight_cap(self, slot: int, kernels: int | None) -> None:
         cap = fig.UNBOUNDED if kernels is None else kernels
-        self._check(self._library.neaptide_board_set_inflight_cap(self.handle, slot, cap))
+        checked(self._library.neaptide_board_set_inflight_cap(self.handle, slot, cap))
 
     def set_ceiling(self, slot: int, ceiling_bytes: int | None) -> None:
         ceiling = fig.NO_CEILING if ceiling_bytes is None else ceiling_bytes
-        self._check(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
+        checked(self._library.neaptide_board_set_ceiling(self.handle, slot, ceiling))
 
     def set_limit(self, slot: int, limit_bytes: int | None) -> None:
         """The most that the slot's process leases; what it needs beyond goes over the link. None: no limit."""
         limit = fig.NO_CEILING if limit_bytes is None else limit_bytes
-        self._check(self._library.neaptide_board_set_limit(self.handle, slot, limit))
+        checked(self._library.neaptide_board_set_limit(self.handle, slot, limit))
 
     def set_oversubscribed(self, oversubscribed: bool) -> None:
         """Whether processes take over the link what the capacity does not grant, instead of waiting for it."""
-        self._check(self._library.neaptide_board_set_oversubscribed(self.handle, oversubscribed))
+        checked(self._library.neaptide_board_set_oversubscribed(self.handle, oversubscribed))
 
     def set_lane(self, slot: int, lane: int | None) -> None:
         """The lane whose memory the slot's iterations use; core/rules/memory_grant.h says what a lane is."""
-        self._check(self._library.neaptide_board_set_lane(self.handle, slot, fig.NO_LANE if lane is None else lane))
+        checked(self._library.neaptide_board_set_lane(self.handle, slot, fig.NO_LANE if lane is None else lane))
 
     def set_lane_bytes(self, lane: int, size_bytes: int) -> None:
         """Set bytes aside for the iterations in a lane; 0 closes it."""
-        self._check(self._library.neaptide_board_set_lane_bytes(self.handle, lane, size_bytes))
+        checked(self._library.neaptide_board_set_lane_bytes(self.handle, lane, size_bytes))
 
     def forget_expected_leases(self, slot: int) -> None:
         """Keep no more bytes for the slot's iteration: its process makes no progress."""
-        self._check(self._library.neaptide_board_forget_expected_leases(self.handle, slot))
+        checked(self._library.neaptide_board_forget_expected_leases(self.handle, slot))
 
     def set_request(self, slot: int, request: fig.Request) -> None:
-        self._check(self._library.neaptide_board_set_request(self.handle, slot, request))
+        checked(self._library.neaptide_board_set_request(self.handle, slot, request))
 
-    def _check(self, result: int) -> int:
-        if result < 0:
-            raise BoardError(last_error())
-        return result
+
+def checked(result: int) -> int:
+    """The result of a function of the native library; BoardError with its reason if it failed."""
+    if result < 0:
+        raise BoardError(last_error())
+    return result
 
 
 def joining_error(board: Board) -> BoardError:

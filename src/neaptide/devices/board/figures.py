@@ -115,3 +115,13 @@ class BoardFigures:
     over_bytes: int
     consistent: bool
     slots: tuple[SlotFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFacts:
+    """What the device saw of one launched iteration."""
+
+    index: int  # of the iteration on the board, 0 for the first
+    began_ns: int  # when its first launch was permitted, on the steady clock
+    peak_bytes: int  # most bytes in live blocks since the iteration before it ended
+    allocated_bytes: int  # bytes allocated since then

@@ -48,7 +48,6 @@ _SIGNATURES: dict[str, Signature] = {
     "board_set_capacity": (_INT, (_HANDLE, _U64)),
     "board_reset_high_water": (_INT, (_HANDLE,)),
     "board_set_permit": (_INT, (_HANDLE, _U32, _U32)),
-    "board_set_heavy_open": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_gate": (_INT, (_HANDLE, _U32, _U64, _U32)),
     "board_set_deadline_class": (_INT, (_HANDLE, _U32, _U32)),
     "board_set_share": (_INT, (_HANDLE, _U32, _U32)),

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from neaptide.devices.board.board import Board, BoardError, joining_error, last_error
+from neaptide.devices.board.board import Board, checked, joining_error
+from neaptide.devices.board.figures import IterationFacts
 from neaptide.devices.board.library import load
 from neaptide.native_library import structure
 
@@ -48,16 +49,6 @@ class Service(IntEnum):
     EVICTED = 2
     RESTORED = 3
     FAILED = 4  # the memory could not be moved to host memory
-
-
-@dataclass(frozen=True, slots=True)
-class PortIteration:
-    """An iteration that was launched."""
-
-    index: int  # 0 for the first
-    began_ns: int  # when it was permitted
-    peak_bytes: int  # most bytes in live blocks since the iteration before it ended
-    allocated_bytes: int  # bytes allocated since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +100,13 @@ class Port:
 
     def passed(self, kernels: int = 1) -> None:
         """The device has done the oldest of the launched kernels: memory returns and reports go out."""
-        self._check(self._library.neaptide_port_passed(self._handle, kernels))
+        checked(self._library.neaptide_port_passed(self._handle, kernels))
 
     # --- launching
 
     def try_enter(self, *, heavy: bool = False) -> Entry:
         """Begin a launch, or say what it has to wait for. `exit` must follow when it entered."""
-        return Entry(self._check(self._library.neaptide_port_try_enter(self._handle, heavy)))
+        return Entry(checked(self._library.neaptide_port_try_enter(self._handle, heavy)))
 
     def exit(self) -> None:
         """End the launch."""
@@ -162,11 +153,11 @@ class Port:
         """
         value = ctypes.c_uint64()
         made = self._library.neaptide_port_allocate(self._handle, block_bytes, persistent, ctypes.byref(value))
-        return Allocation(self._check(made)), value.value
+        return Allocation(checked(made)), value.value
 
     def free(self, address: int) -> None:
         """Free a block; its chunks return when the device has passed what was launched so far."""
-        self._check(self._library.neaptide_port_free(self._handle, address))
+        checked(self._library.neaptide_port_free(self._handle, address))
 
     def withdraw(self) -> None:
         """Stop waiting for the allocation that was not granted."""
@@ -174,7 +165,7 @@ class Port:
 
     def serve(self) -> Service:
         """Serve a request of the daemon as far as it goes now: evict or suspend at once, restore if memory is free."""
-        return Service(self._check(self._library.neaptide_port_serve(self._handle)))
+        return Service(checked(self._library.neaptide_port_serve(self._handle)))
 
     # --- iterations
 
@@ -182,12 +173,12 @@ class Port:
         """Make the next launch begin an iteration on the board and wait for its permit."""
         self._library.neaptide_port_arm_iteration(self._handle)
 
-    def end_iteration(self) -> PortIteration | None:
+    def end_iteration(self) -> IterationFacts | None:
         """End the iteration that was launched; None, changing nothing, when it launched nothing."""
         native = _iteration_type()()
         if not self._library.neaptide_port_end_iteration(self._handle, ctypes.byref(native)):
             return None
-        return PortIteration(**_values(native))
+        return IterationFacts(**_values(native))
 
     def take_recent(self) -> tuple[int, int]:
         """Most bytes needed and bytes allocated since the last call or iteration; starts both again."""
@@ -234,7 +225,7 @@ class Port:
 
         The frame must hold 2**62 in eight bytes, the highest first, at `duration_offset`; BoardError otherwise.
         """
-        self._check(
+        checked(
             self._library.neaptide_port_report_iteration(
                 self._handle, frame, len(frame), duration_offset, index, began_ns
             )
@@ -254,17 +245,12 @@ class Port:
 
     def check(self) -> None:
         """Verify every invariant of the job's memory. Changes nothing."""
-        self._check(self._library.neaptide_port_check(self._handle))
-
-    def _check(self, result: int) -> int:
-        if result < 0:
-            raise BoardError(last_error())
-        return result
+        checked(self._library.neaptide_port_check(self._handle))
 
 
 @cache
 def _iteration_type() -> type[ctypes.Structure]:
-    return structure("PortIteration", load().neaptide_port_layout(b"iteration"))
+    return structure("IterationFacts", load().neaptide_port_layout(b"iteration"))
 
 
 @cache

@@ -150,10 +150,7 @@ class FakeAgent:
 
     def end_iteration(self) -> IterationFacts | None:
         with self._lock:
-            ended = self._port.end_iteration()
-        if ended is None:
-            return None
-        return IterationFacts(ended.index, ended.began_ns, ended.peak_bytes, ended.allocated_bytes)
+            return self._port.end_iteration()
 
     def take_recent(self) -> tuple[int, int]:
         with self._lock:

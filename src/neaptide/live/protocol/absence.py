@@ -1,4 +1,4 @@
-"""Tells the daemon that a process that was to be a job is none, for as long as that is so."""
+"""Tells the daemon that a process which should be a job is not one, for as long as that is true."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Absence:
             self._line.sendall(frame(NotShared(pid or os.getpid(), job, reason[:REASON_LETTERS])), socket.MSG_NOSIGNAL)
 
     def end(self) -> None:
-        """The process is a job now, or is a fork of the one that told."""
+        """End the connection: the process is a job now, or it is a fork of the process that opened the connection."""
         line, self._line = self._line, None
         if line is not None:
             with suppress(OSError):

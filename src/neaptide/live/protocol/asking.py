@@ -10,7 +10,7 @@ from neaptide.live.protocol.messages import FromDaemon, Status, ToDaemon, Watch
 from neaptide.live.protocol.paths import RuntimePaths
 from neaptide.live.protocol.peers import connect
 
-ANSWER_SECONDS = 10.0  # the daemon has for its answer
+ANSWER_SECONDS = 10.0  # that the daemon has for its answer
 
 
 class NoDaemonError(ValueError):
@@ -48,7 +48,7 @@ def open_line(paths: RuntimePaths) -> socket.socket:
     """A connection to the daemon; NoDaemonError when none listens. Nothing waits longer than ANSWER_SECONDS on it."""
     try:
         return connect(paths.socket, ANSWER_SECONDS)
-    except BlockingIOError:  # so many connections wait for it
+    except BlockingIOError:  # too many other connections wait for the daemon
         raise SilentDaemonError("the daemon does not answer") from None
     except OSError:
         raise NoDaemonError(f"no daemon runs in {paths.folder}; start one with neaptide up") from None

@@ -17,6 +17,7 @@ from typing import Self
 from neaptide.live.protocol.paths import RuntimePaths, check_folder
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
+_WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class DaemonRunsError(ValueError):
@@ -58,7 +59,7 @@ class DaemonLock:
             file = os.open(self._paths.pid, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         except BlockingIOError:
             for new, old in ((folder, self._folder), (file, self._file)):
                 if new != old:
@@ -90,14 +91,10 @@ def running_pid(paths: RuntimePaths) -> int | None:
     except OSError:
         return None
     try:
-        held, *_ = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK)))
+        held, *_ = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, _WHOLE_FILE))
         return None if held == fcntl.F_UNLCK else _read(file)
     finally:
         os.close(file)
-
-
-def _whole_file(kind: int) -> bytes:
-    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
 def _is_at(file: int, path: Path) -> bool:

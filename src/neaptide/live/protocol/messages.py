@@ -29,7 +29,7 @@ Reason = Annotated[str, msgspec.Meta(max_length=REASON_LETTERS)]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
 Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
-RequestNumber = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]  # each request of a process has another one
+RequestNumber = Annotated[int, msgspec.Meta(ge=1, lt=2**62)]  # another one for each request of a process
 
 LeaseOverheadBytes = tuple[Bytes, Bytes, Bytes]  # the fields of core.traces.leases.LeaseOverhead
 
@@ -68,7 +68,7 @@ class Hello(Message, frozen=True, kw_only=True):
     )
     latency_critical: bool = False
     memory_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**50)] | None = None  # that it is expected to hold
-    ended: Count = 0  # iterations, of those begun on the board, that the device has passed
+    ended: Count = 0  # how many of the iterations begun on the board the device has passed
     resumed: bool = False  # an earlier daemon measured it
     trace: bytes | None = None  # of a resumed job: the trace from that measurement
     lease_overhead: LeaseOverheadBytes = (0, 0, 0)  # of a resumed job, as in Profiled
@@ -84,7 +84,7 @@ class Profiled(Message, frozen=True):
 
 
 class NotShared(Message, frozen=True):
-    """A process that was to be a job is none. It keeps the connection open for as long as that is so."""
+    """A process that should be a job is not one. It keeps the connection open for as long as that is true."""
 
     pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     job: Name
@@ -92,7 +92,7 @@ class NotShared(Message, frozen=True):
 
 
 class RequestArrived(Message, frozen=True):
-    """The program of an inference job calls its model, and nothing is known of a request for that: it arrives now."""
+    """The program of an inference job calls its model for a request that was not announced: the request arrives now."""
 
 
 class RequestExpected(Message, frozen=True):
@@ -133,7 +133,7 @@ class IterationEnded(Message, frozen=True):
 
     index: Count  # of the iteration on the board; the first has 0
     size: Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # its work, where a measured iteration has 1
-    extra: Count  # iterations of threads, in all so far, that ended after another thread had ended the process's
+    extra: Count  # in all so far: iterations that a thread ended after another thread had ended the process's iteration
     took_ns: Duration  # as in core.control.events.IterationEnded; of several together, their sum
 
 
@@ -207,7 +207,7 @@ class Shutdown(Message, frozen=True):
 
 
 class JobStatus(Message, frozen=True, kw_only=True):
-    """One job as the daemon sees it. Of a process that is no job nothing but its name and state is known."""
+    """One job as the daemon sees it. Of a process that is no job, only the name, the state and the reason are known."""
 
     name: str
     pid: int

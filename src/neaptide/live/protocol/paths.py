@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +61,12 @@ def runtime_paths() -> RuntimePaths:
     folder = Path(base) / "neaptide" if base else Path(f"/tmp/neaptide-{os.getuid()}")
     device = chosen_device()
     return RuntimePaths(folder if device == DeviceName("soft") else folder.with_name(f"{folder.name}-{device.folder}"))
+
+
+def parent_of_private_folders() -> Path:
+    """Where a run makes the folder of a daemon or a board of its own."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base if base and os.access(base, os.W_OK) else tempfile.gettempdir())
 
 
 def check_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ _Handler = Callable[[int, FrameType | None], None]
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """All three raise KeyboardInterrupt inside, SIGINT also where a shell has it ignored, as for background jobs."""
+    """Inside, the three signals raise KeyboardInterrupt, SIGINT even where a shell ignores it for background jobs."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -29,7 +29,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def noted_interrupts() -> Iterator[deque[signal.Signals]]:
-    """All three are appended to the queue inside, and do nothing else."""
+    """Inside, the three signals are appended to the queue and do nothing else."""
     noted: deque[signal.Signals] = deque()
     with _handled_by(lambda number, _: noted.append(signal.Signals(number))):
         yield noted

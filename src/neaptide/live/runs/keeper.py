@@ -26,10 +26,10 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 class Keeper:
-    """One job.
+    """Keeps one job.
 
-    Its process group is its "own", so that the terminal's signals do not reach it, or "shared" with the run; a job that
-    is "ignoring" also shares it, and ignores SIGINT, as a shell has its background jobs do.
+    The job's process group is its "own", so that the terminal's signals do not reach it, or "shared" with the run; an
+    "ignoring" job shares the run's group and ignores SIGINT, as background jobs of a shell do.
     """
 
     def __init__(self, line: int, group: str) -> None:
@@ -59,7 +59,7 @@ class Keeper:
         if self._job == 0:
             try:
                 _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() != keeper:  # it died before that
+                if os.getppid() != keeper:  # the keeper died before that
                     os._exit(1)
                 self._restore_signals()
                 os.execvp(command[0], command)
@@ -99,7 +99,7 @@ class Keeper:
 
     def _hear(self) -> bytes:
         """The signals that came over the line; none when the run is gone."""
-        with suppress(ConnectionError):  # it had not read the keeper's answer
+        with suppress(ConnectionError):  # the run ended before it read the keeper's answer
             return os.read(self._line, 64)
         return b""
 
@@ -109,7 +109,7 @@ class Keeper:
             self._received[number] -= 1
             return
         if number == signal.SIGINT and number in self._ignored:
-            number = signal.SIGTERM  # it was sent to the run on purpose
+            number = signal.SIGTERM  # somebody sent SIGINT to the run on purpose
         _send(number)
         _send(signal.SIGCONT)  # a stopped process ends only when it is continued
 
@@ -126,7 +126,7 @@ class Keeper:
             self._reap()
 
     def _reap(self) -> int | None:
-        """Take note of every child that has ended; the job's wait status, when it has."""
+        """Take note of every child that has ended; the job's wait status if the job has ended."""
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self._job:
@@ -145,7 +145,7 @@ def _descendants() -> list[int]:
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 parent = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         children.setdefault(parent, []).append(int(name))
     found, left = [], [os.getpid()]
@@ -158,7 +158,7 @@ def _descendants() -> list[int]:
 
 def _send(number: int) -> None:
     for pid in _descendants():
-        with suppress(OSError):  # it has just ended, or it runs as another user
+        with suppress(OSError):  # the process has just ended, or runs as another user
             os.kill(pid, number)
 
 

@@ -59,13 +59,13 @@ class KeptProcess:
         return code
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """The same, after waiting for the end; None when it has not come in that time."""
+        """Wait for the end, and return what `poll` does; None when the end has not come in that time."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self.poll()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all its processes; a stopped one goes on."""
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             self._process.send_signal(signal.SIGCONT)  # the keeper, too, may be stopped
             self._line.sendall(bytes([number]))

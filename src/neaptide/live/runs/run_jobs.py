@@ -11,6 +11,7 @@ from signal import Signals
 from threading import Lock, Thread
 from time import monotonic, sleep
 
+from neaptide.core.control.log_format import Header
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.board import Board
 from neaptide.devices.interface import DeviceSettings
@@ -45,6 +46,19 @@ class RunRecord:
     seconds: float = 0.0  # from the start of the run to the end of its last job, start-up and measuring included
     began_at: str = ""  # the date and time
     hardware: str = ""  # the device in words
+
+    @property
+    def header(self) -> Header:
+        """The first line of a log of this run that no daemon writes."""
+        return Header(
+            scenario="live",
+            policy=self.policy,
+            seed=0,
+            device=self.device,
+            budget_bytes=self.budget_bytes,
+            end_ns=0,
+            jobs=(),
+        )
 
 
 class _StatusReader:
@@ -82,7 +96,7 @@ def run_jobs(
 ) -> RunRecord:
     """Run jobs under the daemon in `paths` until all have ended; SIGINT, SIGTERM and SIGHUP ask them to end.
 
-    `asked` is when the run was asked for, on the steady clock, if the daemon was started for it: that time counts too.
+    `asked` is when the user asked for the run, on the steady clock; the time that the daemon took to start counts, too.
     """
     asked, began_at = monotonic() if asked is None else asked, now_in_words()
     board = Board.open(paths.board)
@@ -106,7 +120,7 @@ def run_jobs(
         device=default_kind().name,
         budget_bytes=seen.capacity_bytes if status is None else status.budget_bytes,
         began_ns=0 if began is None else round(began.uptime_seconds * 1e9),
-        results=in_order(supervisor.results, jobs),
+        results=results_in_order(supervisor.results, jobs),
         high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
         shared=some_job_came(began, ended),
@@ -121,10 +135,19 @@ def now_in_words() -> str:
     return datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
-def in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[JobResult, ...]:
+def results_in_order(results: Sequence[JobResult], jobs: Sequence[JobCommand]) -> tuple[JobResult, ...]:
     """The results in the order of the jobs."""
     names = [job.name for job in jobs]
     return tuple(sorted(results, key=lambda result: names.index(result.name)))
+
+
+def look_after(supervisor: Supervisor, interrupts: deque[Signals], on_end: OnEnd) -> None:
+    """Ask the jobs to end, once for each interrupt that has come, and report the jobs that have ended."""
+    for _ in range(len(interrupts)):
+        interrupts.popleft()
+        supervisor.end()
+    for result in supervisor.poll():
+        on_end(result)
 
 
 def _attend(
@@ -136,11 +159,7 @@ def _attend(
 ) -> None:
     show_at = 0.0
     while supervisor.running:
-        for _ in range(len(interrupts)):
-            interrupts.popleft()
-            supervisor.end()
-        for result in supervisor.poll():
-            on_end(result)
+        look_after(supervisor, interrupts, on_end)
         status = reader.latest
         if status is not None and monotonic() >= show_at:
             show_at = monotonic() + _SHOW_SECONDS

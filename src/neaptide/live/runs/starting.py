@@ -23,7 +23,7 @@ from neaptide.live.protocol.messages import Shutdown, Status, Use
 from neaptide.live.protocol.paths import RuntimePaths, prepare
 
 POLL_SECONDS = 0.02
-_START_SECONDS = 60.0  # a daemon has to come up
+_START_SECONDS = 60.0  # that a daemon has to come up
 _MOST_LOG_BYTES = 1 << 20
 
 
@@ -62,7 +62,7 @@ def start_daemon_for_run(
 
 @contextmanager
 def starting_alone(paths: RuntimePaths) -> Iterator[None]:
-    """Inside, no other process starts a daemon in `paths`. The kernel ends it when this process is gone."""
+    """Inside, no other process starts a daemon in `paths`. The kernel takes the lock back when this process is gone."""
     NATIVE.built()  # others should not wait while this process compiles
     prepare(paths)
     file = os.open(paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -153,7 +153,7 @@ def _flags(settings: DeviceSettings | None) -> list[str]:
 
 
 def _log(paths: RuntimePaths) -> IO[bytes]:
-    """The file for what the daemon prints; of a daemon that is yet to make its folder, one without a name."""
+    """The file for what the daemon prints; a file without a name if the daemon has yet to make its folder."""
     if not paths.folder.is_dir():
         return tempfile.TemporaryFile()
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Finds processes of a job that use torch and that neaptide cannot prepare: their Python never read its bootstrap.
+"""Finds processes of a job that use torch and are not shared, because their Python never read neaptide's bootstrap.
 
 A shell script that replaces PYTHONPATH causes that, and so does `python -I`, `-E` or `-S`, a launcher with a
 `sitecustomize` of its own, or a program that was packed with its own Python. The kernel still shows with which
@@ -33,7 +33,7 @@ class Unseen:
         self._socket = bytes(socket)
         self._jobs = {job.encode(): job for job in jobs}
         self._processes = processes
-        self._others: set[str] = set()
+        self._others: set[str] = set()  # processes that are of none of these jobs
         self._told: set[str] = set()
         self._prepared: dict[str, _Start] = {}  # by pid; a process that ends unmaps the bootstrap before it is gone
         self._suspected: set[str] = set()  # in the last look

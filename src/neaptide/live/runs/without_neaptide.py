@@ -17,15 +17,15 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from neaptide.core.control.job import DisplayState, JobKind
-from neaptide.core.control.log_format import Header, HeldMemory, encode_line
+from neaptide.core.control.log_format import HeldMemory, encode_line
 from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.board import Board
 from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.messages import JobStatus, Status
-from neaptide.live.protocol.paths import RuntimePaths
+from neaptide.live.protocol.paths import RuntimePaths, parent_of_private_folders
 from neaptide.live.runs.interrupts import noted_interrupts
 from neaptide.live.runs.launching import JobCommand, environment_without_daemon
-from neaptide.live.runs.run_jobs import OnEnd, OnStatus, RunRecord, in_order, now_in_words
+from neaptide.live.runs.run_jobs import OnEnd, OnStatus, RunRecord, look_after, now_in_words, results_in_order
 from neaptide.live.runs.supervisor import JobResult, Supervisor
 
 _LOOK_SECONDS = 0.02
@@ -48,9 +48,8 @@ class Without(Enum):
 @contextmanager
 def device_without_daemon(budget_bytes: int | None) -> Iterator[tuple[RuntimePaths, Board]]:
     """A board of this run's own with this capacity; `paths` has no daemon."""
-    kind, base = default_kind(), os.environ.get("XDG_RUNTIME_DIR")
-    parent = base if base and os.access(base, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="neaptide-run-", dir=parent) as folder:
+    kind = default_kind()
+    with tempfile.TemporaryDirectory(prefix="neaptide-run-", dir=parent_of_private_folders()) as folder:
         paths = RuntimePaths(Path(folder))
         capacity_bytes = budget_bytes or kind.default_budget_bytes(chosen_device().index)
         board = kind.create_board(paths.board, capacity_bytes, kind.board_settings_type())
@@ -83,11 +82,7 @@ def run_without(
                 for result in _start(supervisor, group, device, paths.board):
                     on_end(result)
                 while supervisor.running:
-                    for _ in range(len(interrupts)):
-                        interrupts.popleft()
-                        supervisor.end()
-                    for result in supervisor.poll():
-                        on_end(result)
+                    look_after(supervisor, interrupts, on_end)
                     watcher.look(supervisor.running)
                     sleep(_LOOK_SECONDS)
         seconds = watcher.seconds
@@ -95,29 +90,21 @@ def run_without(
         supervisor.kill()
     watcher.look(())
     seen = board.snapshot()
-    header = Header(
-        scenario="live",
-        policy=how.value,
-        seed=0,
-        device=default_kind().name,
-        budget_bytes=seen.capacity_bytes,
-        end_ns=0,
-        jobs=(),
-    )
-    lines = [encode_line(header), *map(encode_line, watcher.history)]
-    paths.events.write_bytes(b"".join(line + b"\n" for line in lines))
-    return RunRecord(
+    record = RunRecord(
         policy=how.value,
         device=default_kind().name,
         budget_bytes=seen.capacity_bytes,
         began_ns=0,
-        results=in_order(supervisor.results, jobs),
+        results=results_in_order(supervisor.results, jobs),
         high_water_bytes=seen.high_water_bytes,
         interrupted=supervisor.ending,
         seconds=seconds,
         began_at=began_at,
         hardware=default_kind().description(chosen_device().index),
     )
+    lines = [encode_line(record.header), *map(encode_line, watcher.history)]
+    paths.events.write_bytes(b"".join(line + b"\n" for line in lines))
+    return record
 
 
 def _start(supervisor: Supervisor, group: Sequence[JobCommand], device: DeviceSettings, board: Path) -> list[JobResult]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from neaptide.core.traces.columns import Integers
+from neaptide.core.traces.columns import Integers, bytes_per_row
 from neaptide.core.traces.trace import Kind, Trace
 from neaptide.planning.analysis.candidates import candidates
-from neaptide.planning.costing.presences import held_bytes
 
 
 def needed_bytes(trace: Trace, sizes: Integers) -> Integers:
@@ -30,5 +29,5 @@ def lower_bound(trace: Trace) -> int:
     # Ephemeral tensors could be released after their last use.
     idle = (tensors.kind == Kind.ACTIVATION) | (tensors.kind == Kind.TEMPORARY)
     died = np.where(idle & (tensors.died < n), np.maximum(trace.uses.last, tensors.born), tensors.died)
-    held = held_bytes(tensors.born[fixed], died[fixed], tensors.bytes[fixed], n)
+    held = bytes_per_row(tensors.born[fixed], died[fixed], tensors.bytes[fixed], n)
     return int((held + needed_bytes(trace, np.where(planned, tensors.bytes, 0))).max())

@@ -8,14 +8,10 @@ import numpy as np
 
 from neaptide.core.traces.columns import Flags, Integers
 from neaptide.core.traces.trace import Kind, Phase, Trace
+from neaptide.planning.costing.order import draws_random_numbers
 from neaptide.planning.costing.writers import Writers, items_of
 from neaptide.planning.plan import Gap, Return
 
-# Parts of the names of ops whose results are random, in-place variants included.
-_RANDOM = (
-    "bernoulli", "dropout", "rand", "normal", "uniform", "multinomial", "exponential", "geometric", "cauchy", "poisson",
-    "rrelu",
-)  # fmt: skip
 _COPIES = ("copy_", "_to_copy")  # their source may be on the host
 
 
@@ -68,9 +64,7 @@ def repeatable(trace: Trace) -> Flags:
     ops = trace.ops
     words = ops.name.words
     # A dropout of a layer-level network keeps its random state, so it can be repeated.
-    random = np.array(
-        [not word.startswith("layer::") and any(part in word for part in _RANDOM) for word in words], dtype=np.bool_
-    )
+    random = np.array([draws_random_numbers(word) and not word.startswith("layer::") for word in words], dtype=np.bool_)
     copies = np.array([word.removeprefix("aten::") in _COPIES for word in words], dtype=np.bool_)
     given = np.zeros(len(ops), dtype=np.bool_)
     given[ops.reads.owners()[trace.tensors.born[ops.reads.items] < ops.reads.owners()]] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neaptide.core.traces.columns import Flags, Integers
+from neaptide.core.traces.columns import Flags, Integers, bytes_per_row
 from neaptide.core.traces.trace import Phase, Trace
 from neaptide.planning.analysis.idle_spans import IdleSpans
 
@@ -40,7 +40,4 @@ def crossing_bytes(trace: Trace) -> Integers:
     """For each op, the bytes made up to it that later ops of the forward pass use."""
     uses, tensors = trace.uses, trace.tensors
     own = np.flatnonzero((uses.producer >= 0) & (uses.last_forward > uses.producer) & (tensors.born >= 0))
-    change = np.zeros(len(trace.ops) + 1, dtype=np.int64)
-    np.add.at(change, uses.producer[own], tensors.bytes[own])
-    np.subtract.at(change, uses.last_forward[own], tensors.bytes[own])
-    return np.cumsum(change)[:-1]
+    return bytes_per_row(uses.producer[own], uses.last_forward[own] - 1, tensors.bytes[own], len(trace.ops))

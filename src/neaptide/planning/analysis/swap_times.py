@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from neaptide.core.device import DeviceSpec
-from neaptide.core.traces.columns import Floats, Integers
+from neaptide.core.traces.columns import Floats, Integers, bytes_per_row
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.idle_spans import IdleSpans
-from neaptide.planning.costing.presences import held_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,4 +74,4 @@ def hidden_swaps(
 def held_without(held: Integers, first: Integers, last: Integers, sizes: Integers) -> Integers:
     """The bytes held in each op when tensors are absent from op `first` to op `last`, both included."""
     away = first <= last
-    return held - held_bytes(first[away], last[away], sizes[away], held.size)
+    return held - bytes_per_row(first[away], last[away], sizes[away], held.size)

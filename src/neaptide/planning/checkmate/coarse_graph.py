@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neaptide.core.traces.columns import Flags, Integers
+from neaptide.core.traces.columns import Flags, Integers, bytes_per_row
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.analysis.candidates import backward_begins, candidates
 from neaptide.planning.analysis.recompute_chains import RecomputeChains
 from neaptide.planning.checkmate.coarse_cuts import Uses, cuts, uses_of
 from neaptide.planning.checkmate.problem import Graph, Stages
-from neaptide.planning.costing.presences import held_bytes
 from neaptide.planning.plan import Gap, Return
 
 
@@ -138,7 +137,7 @@ class _Builder:
         tensors, first, n = self.trace.tensors, self.first_op[:-1], len(self.trace.ops)
 
         def held(which: Flags) -> Integers:
-            return held_bytes(tensors.born[which], tensors.died[which], tensors.bytes[which], n)
+            return bytes_per_row(tensors.born[which], tensors.died[which], tensors.bytes[which], n)
 
         scratch = self.trace.ops.scratch_bytes
         base = np.maximum.reduceat(held(~modelled) + scratch, first)

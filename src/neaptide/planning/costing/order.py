@@ -15,7 +15,16 @@ import numpy as np
 from neaptide.core.traces.columns import Integers, Labels, Lists
 from neaptide.core.traces.trace import Ops, Tensors, Trace
 
-_RANDOM = ("dropout", "bernoulli", "rand", "normal_", "uniform_", "multinomial", "exponential_")
+# Parts of the names of ops that draw random numbers, in-place variants included.
+_RANDOM = (
+    "bernoulli", "dropout", "rand", "normal", "uniform", "multinomial", "exponential", "geometric", "cauchy", "poisson",
+    "rrelu",
+)  # fmt: skip
+
+
+def draws_random_numbers(name: str) -> bool:
+    """Whether an op, by its name, gives another result when it runs at another place or again."""
+    return any(part in name for part in _RANDOM)
 
 
 def dependencies(trace: Trace) -> list[list[int]]:
@@ -23,7 +32,7 @@ def dependencies(trace: Trace) -> list[list[int]]:
     last_write: dict[int, int] = {}
     reads_since: dict[int, list[int]] = {}
     found: list[list[int]] = []
-    random = [any(part in word for part in _RANDOM) for word in trace.ops.name.words]
+    random = [draws_random_numbers(word) for word in trace.ops.name.words]
     last_random = -1
     for op in range(len(trace.ops)):
         read, written = trace.ops.reads[op].tolist(), trace.ops.writes[op].tolist()

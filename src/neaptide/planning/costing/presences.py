@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neaptide.core.traces.columns import Flags, Integers
+from neaptide.core.traces.columns import Flags, Integers, bytes_per_row
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.costing.gap_table import GapTable
 from neaptide.planning.costing.reruns import Reruns
@@ -29,7 +29,7 @@ class Presences:
 
     def held_bytes(self, rows: int) -> Integers:
         """The bytes held in each row."""
-        return held_bytes(self.start, self.end, self.bytes, rows)
+        return bytes_per_row(self.start, self.end, self.bytes, rows)
 
     def latest(self, tensor: Integers, row: Integers) -> Integers:
         """The index of the tensor's last presence that starts at or before a row.
@@ -49,14 +49,6 @@ class Presences:
         end = np.where(self.end < 0, -1, before[np.clip(self.end + 1, 0, rows)] - 1)
         end = np.where(self.end >= rows, before[-1], np.maximum(end, start))
         return Presences(self.tensor, start, end, self.bytes, self.gap)
-
-
-def held_bytes(first: Integers, last: Integers, sizes: Integers, rows: int) -> Integers:
-    """The bytes held in each of `rows` rows by what is there from row `first` to row `last`, both included."""
-    change = np.zeros(rows + 1, dtype=np.int64)
-    np.add.at(change, np.clip(first, 0, rows), sizes)
-    np.subtract.at(change, np.clip(last + 1, 0, rows), sizes)
-    return np.cumsum(change)[:rows]
 
 
 def find_presences(

@@ -10,7 +10,7 @@ from neaptide.core.device import DeviceSpec
 from neaptide.core.traces.trace import Trace
 from neaptide.planning.plan import Plan, Planner
 from neaptide.planning.planners import PLANNERS
-from neaptide.user_files import run_file
+from neaptide.user_files import run_user_file
 
 
 def find_planner(name_or_path: str) -> Planner:
@@ -22,7 +22,7 @@ def find_planner(name_or_path: str) -> Planner:
 
 def load_planner(path: Path) -> Planner:
     """The function `plan` of a Python file, which checks that its result is a plan. Runs the file."""
-    module = run_file(path, "planner")
+    module = run_user_file(path, "planner")
     function = vars(module).get("plan")
     if not callable(function):
         own = [name for name, value in vars(module).items() if inspect.isfunction(value)]

@@ -25,7 +25,7 @@ KEEP, SWAP, RECOMPUTE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EvaluatedPlan:
     """The gaps and figures of a plan. Fewer bytes over the budget are better, then less time."""
 
     excess_bytes: int
@@ -34,7 +34,7 @@ class Outcome:
     peak_op: int  # the op at the peak, or the op before which the inserted row at the peak runs
     gaps: GapTable
 
-    def better_than(self, other: Outcome | None) -> bool:
+    def better_than(self, other: EvaluatedPlan | None) -> bool:
         return other is None or (self.excess_bytes, self.seconds) < (other.excess_bytes, other.seconds)
 
 
@@ -48,7 +48,7 @@ class Evaluator:
         self._tensors = self.spans.tensor.tolist()
         self._after, self._before = self.spans.after.tolist(), self.spans.before.tolist()
         self.recompute_seconds = self._recompute_seconds()
-        self._seen: dict[bytes, Outcome | None] = {}
+        self._seen: dict[bytes, EvaluatedPlan | None] = {}
         self.evaluations = 0
 
     @property
@@ -59,7 +59,7 @@ class Evaluator:
         """The actions that keep every tensor."""
         return np.zeros(len(self.spans), dtype=np.int8)
 
-    def outcome(self, actions: Actions) -> Outcome | None:
+    def outcome(self, actions: Actions) -> EvaluatedPlan | None:
         """The outcome of some actions; None if a tensor cannot be recomputed as they say."""
         key = actions.tobytes()
         if key not in self._seen:
@@ -67,15 +67,15 @@ class Evaluator:
             self._seen[key] = self._evaluate(actions)
         return self._seen[key]
 
-    def outcome_of_gaps(self, gaps: Sequence[Gap]) -> Outcome:
+    def outcome_of_gaps(self, gaps: Sequence[Gap]) -> EvaluatedPlan:
         """The outcome of any gaps."""
         return self._outcome(self.scheduler.schedule_gaps(GapTable.of(self.trace, gaps)))
 
-    def _outcome(self, schedule: Schedule) -> Outcome:
+    def _outcome(self, schedule: Schedule) -> EvaluatedPlan:
         held = np.where(schedule.kept, schedule.held_bytes, 0)
         row = int(held.argmax())
         peak = int(held[row])
-        return Outcome(
+        return EvaluatedPlan(
             max(peak - self.budget_bytes, 0), schedule.seconds, peak, int(schedule.rows.anchor[row]), schedule.gaps
         )
 
@@ -90,7 +90,7 @@ class Evaluator:
         actions[(actions == RECOMPUTE) & ~self.recomputable] = SWAP
         return actions
 
-    def _evaluate(self, actions: Actions) -> Outcome | None:
+    def _evaluate(self, actions: Actions) -> EvaluatedPlan | None:
         gaps = []
         for row in np.flatnonzero(actions).tolist():
             back = Return.SWAP if actions[row] == SWAP else Return.RECOMPUTE

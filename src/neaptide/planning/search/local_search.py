@@ -16,7 +16,7 @@ import numpy as np
 from neaptide.core.traces.columns import Floats, Integers
 from neaptide.planning.analysis.segments import segments
 from neaptide.planning.analysis.swap_times import hidden_swaps
-from neaptide.planning.search.evaluator import KEEP, RECOMPUTE, SWAP, Actions, Evaluator, Outcome
+from neaptide.planning.search.evaluator import KEEP, RECOMPUTE, SWAP, Actions, EvaluatedPlan, Evaluator
 
 _SEGMENTS = (16, 8, 32, 4, 64, 24, 12, 48, 6, 96, 3, 2)
 _MENDS = 40
@@ -29,10 +29,10 @@ class LocalSearch:
 
     def __init__(self, evaluator: Evaluator, until: float) -> None:
         self.evaluator, self.until = evaluator, until
-        self.best: Outcome | None = None
+        self.best: EvaluatedPlan | None = None
         self.lowest_bytes = evaluator.trace.peak_bytes
         self.actions = evaluator.nothing()
-        self._of_actions: Outcome | None = None
+        self._of_actions: EvaluatedPlan | None = None
         spans, device = evaluator.spans, evaluator.device
         # A swap that the link does not hide costs its own copy and often delays another.
         self._swap_seconds: Floats = np.asarray(1.5 * spans.bytes / device.link_bandwidth, dtype=np.float64)
@@ -52,13 +52,13 @@ class LocalSearch:
         """Whether the time is up or nothing is left to gain."""
         return thread_time() > self.until or (self.fits and self.slowdown < _NOTHING_TO_GAIN)
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: EvaluatedPlan) -> None:
         """Keep an outcome if it is the best so far."""
         self.lowest_bytes = min(self.lowest_bytes, outcome.peak_bytes)
         if outcome.better_than(self.best):
             self.best = outcome
 
-    def try_actions(self, actions: Actions) -> Outcome | None:
+    def try_actions(self, actions: Actions) -> EvaluatedPlan | None:
         """Evaluate some actions and keep them if they are the best so far."""
         outcome = self.evaluator.outcome(actions)
         if outcome is not None:
@@ -118,7 +118,7 @@ class LocalSearch:
             rows = spans.covering(rows[np.argsort(cost[rows], kind="stable")], outcome.excess_bytes)
             actions[rows] = way[rows]
 
-    def _too_slow(self, outcome: Outcome) -> bool:
+    def _too_slow(self, outcome: EvaluatedPlan) -> bool:
         """Whether a plan that fits is faster already: to release more would only make this one slower."""
         best = self._of_actions
         return best is not None and best.excess_bytes == 0 and outcome.seconds >= best.seconds

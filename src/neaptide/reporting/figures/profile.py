@@ -19,8 +19,8 @@ from neaptide.reporting.figures.trace_timeline import (
     PhaseSpan,
     held_by_kind,
     highest_ops,
+    level_start_seconds,
     phase_spans,
-    start_seconds,
 )
 
 _COLUMN_INCHES = (3.4, 2.35)  # one column of a two-column paper
@@ -89,7 +89,7 @@ def _draw_levels(trace: Trace, axes: Axes, time: Axis, memory: Axis) -> None:
         amount, (1, level), xycoords=("axes fraction", "data"), xytext=(2, 0), textcoords="offset points", va="center"
     )
     peak_op = int(trace.held_bytes.argmax())
-    at, peak = float(start_seconds(trace)[peak_op]), trace.peak_bytes / memory.unit
+    at, peak = float(level_start_seconds(trace)[peak_op]), trace.peak_bytes / memory.unit
     share = at / max(trace.seconds, 1e-9)
     axes.plot([at / time.unit], [peak], marker="o", markersize=2.5, color="black", clip_on=False)
     axes.annotate(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neaptide.core.traces.columns import Floats, Integers
+from neaptide.core.traces.columns import Floats, Integers, bytes_per_row
 from neaptide.core.traces.trace import Kind, Phase, Trace
 
 # From bottom to top: kinds that outlive an iteration lie below kinds that do not.
@@ -35,14 +35,14 @@ class PhaseSpan:
         return self.end_seconds - self.start_seconds
 
 
-def start_seconds(trace: Trace) -> Floats:
-    """The start of each op: the end of the op before it."""
+def level_start_seconds(trace: Trace) -> Floats:
+    """From when on the curve shows what each op holds: the end of the op before it."""
     return np.concatenate(([0.0], trace.end_seconds[:-1]))
 
 
 def phase_spans(trace: Trace, least_share: float = 0.0) -> list[PhaseSpan]:
     """The phases of an iteration in order; a span below `least_share` of the iteration joins the span before it."""
-    starts, ends = start_seconds(trace), trace.end_seconds
+    starts, ends = level_start_seconds(trace), trace.end_seconds
     spans: list[PhaseSpan] = []
     changes = np.flatnonzero(np.diff(trace.ops.phase, prepend=255))
     for first, last in zip(changes, [*changes[1:] - 1, len(trace.ops) - 1], strict=True):
@@ -57,13 +57,11 @@ def phase_spans(trace: Trace, least_share: float = 0.0) -> list[PhaseSpan]:
 
 def held_by_kind(trace: Trace) -> Integers:
     """The bytes held while each op runs, a row per kind in stacking order; an op's scratch is temporary."""
-    n = len(trace.ops)
-    change = np.zeros((len(STACKING), n + 1), dtype=np.int64)
-    row_of_kind = np.argsort(STACKING)
-    rows = row_of_kind[trace.tensors.kind]
-    np.add.at(change, (rows, np.clip(trace.tensors.born, 0, n)), trace.tensors.bytes)
-    np.subtract.at(change, (rows, np.clip(trace.tensors.died + 1, 0, n)), trace.tensors.bytes)
-    held = np.cumsum(change, axis=1)[:, :n]
+    tensors = trace.tensors
+    own = [tensors.kind == kind for kind in STACKING]
+    held = np.array(
+        [bytes_per_row(tensors.born[of], tensors.died[of], tensors.bytes[of], len(trace.ops)) for of in own]
+    )
     held[STACKING.index(Kind.TEMPORARY)] += trace.ops.scratch_bytes
     return held
 

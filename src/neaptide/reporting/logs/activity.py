@@ -12,7 +12,7 @@ from neaptide.core.control.job import JobState
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StateSpan:
     """A time during which a job was in one state."""
 
     state: JobState
@@ -20,16 +20,16 @@ class Span:
     end_ns: int
 
 
-def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
+def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[StateSpan]]:
     """The spans of every job in order, up to the end of the log."""
-    found: dict[str, list[Span]] = {}
+    found: dict[str, list[StateSpan]] = {}
     now: dict[str, tuple[JobState, int]] = {}
     before: dict[str, JobState] = {}  # the state to which a suspended job returns
 
     def change(job: str, state: JobState | None, at_ns: int) -> None:
         was = now.pop(job, None)
         if was is not None and at_ns > was[1]:
-            found.setdefault(job, []).append(Span(was[0], was[1], at_ns))
+            found.setdefault(job, []).append(StateSpan(was[0], was[1], at_ns))
         if state is not None:
             now[job] = (state, at_ns)
 
@@ -56,7 +56,7 @@ def spans_of(entries: Iterable[Entry], end_ns: int) -> dict[str, list[Span]]:
     return found
 
 
-def total_ns(spans: Sequence[Span]) -> Mapping[JobState, int]:
+def total_ns(spans: Sequence[StateSpan]) -> Mapping[JobState, int]:
     """How long the job was in each state, from its arrival to its end."""
     sums = dict.fromkeys((state for state in JobState if not state.ended), 0)
     for span in spans:

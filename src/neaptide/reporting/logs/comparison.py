@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from neaptide.core.control.job import is_interruption
 from neaptide.core.units import format_bytes, format_seconds
 from neaptide.reporting.formats import format_duration, format_share, format_times
+from neaptide.reporting.logs.event_words import failure_words
 from neaptide.reporting.logs.metrics import Metrics
 from neaptide.simulation import Outcome
+
+REFERENCE = "temporal"  # the policy with which others are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Row:
     against: float
     peak_bytes: int
     over_budget_bytes: int
-    against_what: str = "temporal"
+    against_what: str = REFERENCE
     wall_seconds: float | None = None  # of a live run in which all jobs ended well, start-up and measuring included
     against_seconds: float | None = None  # the wall time of the same jobs one after the other
 
@@ -108,7 +110,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         done, possible = row.metrics.finished
         failed = [each for each in row.metrics.jobs if each.failure]
-        lines += [f"{row.policy}: job {each.job.name} {_failure(each.failure)}" for each in failed]
+        lines += [f"{row.policy}: job {each.job.name} {failure_words(each.failure)}" for each in failed]
         left = [each.job.name for each in row.metrics.finite if not (each.done or each.failure)]
         if left:
             named = ", ".join(left[:4]) + (", ..." if len(left) > 4 else "")
@@ -116,8 +118,10 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _failure(reason: str) -> str:
-    return "was interrupted" if is_interruption(reason) else f"failed: {reason}"
+def basis(rows: Sequence[Row]) -> str:
+    """What throughput is measured against, in a sentence for below a table."""
+    against = rows[0].against_what if rows else REFERENCE
+    return f"Throughput is against {against}. docs/metrics.md defines every column."
 
 
 def comparison_values(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -20,6 +20,13 @@ def notable_entries(entries: Iterable[Entry]) -> Iterator[tuple[int, str]]:
             yield entry.at_ns, words
 
 
+def failure_words(reason: str) -> str:
+    """How a job failed, to be read after its name."""
+    if is_interruption(reason):
+        return "was interrupted"
+    return f"failed: {reason}" if reason else "failed"
+
+
 def _event(event: ev.Event) -> str:
     match event:
         case ev.JobArrived(job=job):
@@ -41,8 +48,7 @@ def _event(event: ev.Event) -> str:
         case ev.JobEnded(job=job):
             return f"{job} ended"
         case ev.JobFailed(job=job, reason=reason):
-            failed = f"{job} failed: {reason}" if reason else f"{job} failed"
-            return f"{job} was interrupted" if is_interruption(reason) else failed
+            return f"{job} {failure_words(reason)}"
         case ev.JobLeft(job=job):
             return f"{job} goes on without the daemon, and may join again"
         case ev.BudgetChanged() as changed if changed.budget_bytes != changed.whole_bytes:

@@ -14,12 +14,11 @@ from neaptide.core.control.controller import Entry
 from neaptide.core.control.log_format import HeldMemory, JobFacts, Joined
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.live.runs.without_neaptide import Without
-from neaptide.reporting.logs.comparison import Row
-from neaptide.reporting.logs.metrics import measure
+from neaptide.reporting.logs.comparison import REFERENCE, Row
+from neaptide.reporting.logs.metrics import metrics_of
 from neaptide.reporting.logs.run_folder import SavedRun
 from neaptide.simulation import MemorySeries
 
-REFERENCE = "temporal"
 _OUTSIDE_NEAPTIDE = tuple(each.value for each in Without)
 
 
@@ -76,7 +75,7 @@ class LiveRun:
         return not self.interrupted and bool(self.results) and not any(each.code for each in self.results)
 
     @property
-    def apart(self) -> list[str]:
+    def unshared(self) -> list[str]:
         """The jobs whose processes ended without an iteration under the daemon."""
         shared = {record.job.name for record in self.row.metrics.jobs if record.iterations}
         return [each.name for each in self.results if each.name not in shared and not each.asked_to_end]
@@ -92,7 +91,7 @@ def live_run(saved: SavedRun, alone_ns: Mapping[str, int] = MappingProxyType({})
     facts = _facts(known, entries)
     lasted = [round((result.began_seconds + result.seconds) * 1e9) for result in saved.file.results]
     end_ns = max([header.end_ns, *(held.at_ns for held in memory[-1:]), *lasted])
-    metrics = measure(entries, facts, max(header.end_ns, *(held.at_ns for held in memory[-1:]), 0))
+    metrics = metrics_of(entries, facts, max(header.end_ns, *(held.at_ns for held in memory[-1:]), 0))
     peak_bytes, budget_bytes = saved.file.high_water_bytes, header.user_bytes or header.budget_bytes
     most_bytes = max([budget_bytes, *(e.whole_bytes for e in entries if isinstance(e, ev.BudgetChanged))])
     row = Row(header.policy, metrics, 1.0, peak_bytes, max(0, peak_bytes - most_bytes), "one job alone")

@@ -81,7 +81,7 @@ def read_runs(path: Path) -> list[LoggedRun]:
 
 
 def parse_runs(lines: Iterable[bytes], source: str) -> list[LoggedRun]:
-    """The same for lines that come from `source`."""
+    """Read runs from lines; `source` names their file in errors."""
     found: list[_Reading] = []
     for number, line in enumerate(lines, 1):
         if not line.endswith(b"\n"):
@@ -106,7 +106,7 @@ def parse_runs(lines: Iterable[bytes], source: str) -> list[LoggedRun]:
 
 
 def decoded(line: bytes, number: int, source: str) -> Line:
-    """What the line of this number says; ValueError when it is not an entry."""
+    """The entry in a line; ValueError with the line's number when it is none."""
     try:
         return decode_line(line)
     except LogFormatError as error:

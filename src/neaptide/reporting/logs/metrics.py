@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from neaptide.core.control.controller import Entry, Refused
 from neaptide.core.control.events import BudgetChanged
 from neaptide.core.control.job import JobKind
 from neaptide.core.control.log_format import JobFacts
 from neaptide.reporting.logs.records import JobRecord, read_log
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Metrics:
         return sum(each.evictions for each in self.jobs)
 
 
-def measure(entries: Sequence[Entry], jobs: Sequence[JobFacts], end_ns: int) -> Metrics:
+def metrics_of(entries: Sequence[Entry], jobs: Sequence[JobFacts], end_ns: int) -> Metrics:
     """The metrics of a log that ended at `end_ns`."""
     records = read_log(entries, jobs, end_ns)
     refused = sum(isinstance(entry, Refused) for entry in entries)
@@ -113,7 +116,7 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def percentile(values: Sequence[int], percent: int) -> int | None:
+def percentile(values: Sequence[Number], percent: int) -> Number | None:
     """The smallest value that at least `percent` per cent of all values do not exceed."""
     if not values:
         return None

@@ -102,7 +102,7 @@ def save_run(folder: Path, name: str, record: RunRecord, daemon: RuntimePaths) -
 
     What cannot be read or written, as on a full disk, is complained about: the run itself is over and counts.
     """
-    without_log = [encode_line(_header(record)) + b"\n"]
+    without_log = [encode_line(record.header) + b"\n"]
     try:
         lines = _last_run(daemon.events) or without_log
         logged = parse_runs(lines, str(daemon.events))[-1]
@@ -156,7 +156,7 @@ def _saved(file: RunFile, logged: LoggedRun) -> SavedRun:
 
 
 def _as_it_ended(entry: Entry, results: Mapping[str, JobResult]) -> Entry:
-    """The entry; that of a failure as the process ended: the daemon only knows that a job said nothing at its end."""
+    """The entry, where a failure is replaced by how the process ended: the daemon only knows that it said nothing."""
     result = results.get(entry.job) if isinstance(entry, JobFailed) else None
     if result is None or result.failed:
         return entry
@@ -173,18 +173,6 @@ def _last_run(log: Path) -> list[bytes]:
     lines = log.read_bytes().splitlines(keepends=True)
     headers = [index for index, line in enumerate(lines) if line.startswith(_HEADER)]
     return lines[headers[-1] :] if headers else []
-
-
-def _header(record: RunRecord) -> Header:
-    return Header(
-        scenario="live",
-        policy=record.policy,
-        seed=0,
-        device=record.device,
-        budget_bytes=record.budget_bytes,
-        end_ns=0,
-        jobs=(),
-    )
 
 
 def _since(logged: LoggedRun, began_ns: int, names: Sequence[str]) -> LoggedRun:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from neaptide.core.units import format_bytes
 from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.formats import format_duration, format_rate
-from neaptide.reporting.logs.comparison import shown_columns
+from neaptide.reporting.logs.comparison import basis, shown_columns
 from neaptide.reporting.logs.live_run import LiveRun
 from neaptide.reporting.logs.records import JobRecord
 
@@ -50,9 +50,7 @@ def runs_table(runs: Sequence[LiveRun]) -> TextTable:
     for row in rows:
         values = [(column, column.value(row)) for column in columns]
         cells.append((row.policy, *("-" if value is None else column.show(value) for column, value in values)))
-    return TextTable(
-        head, tuple(cells), f"Throughput is against {rows[0].against_what}. docs/metrics.md defines every column."
-    )
+    return TextTable(head, tuple(cells), basis(rows))
 
 
 def jobs_table(run: LiveRun) -> TextTable:
@@ -73,7 +71,7 @@ def jobs_table(run: LiveRun) -> TextTable:
         "at a cost of",
         "peak",
     )
-    rows = [(record.job.name, ended.get(record.job.name, ""), *_cells(run, record)) for record in in_order(run)]
+    rows = [(record.job.name, ended.get(record.job.name, ""), *_cells(run, record)) for record in records_in_order(run)]
     note = (
         "A job waits when it cannot run because of other jobs: for its turn, or, stalled, for memory inside an "
         "iteration. While it is measured, a job runs without permits; the cost is what its iterations then took beyond "
@@ -92,7 +90,7 @@ def memory_table(run: LiveRun) -> TextTable:
             format_bytes(record.job.peak_bytes - record.job.persistent_bytes),
             _peak(run, record),
         )
-        for record in in_order(run)
+        for record in records_in_order(run)
     ]
     note = (
         "Memory of the model and of the framework outlives iterations. The framework's is in no tensor: a GPU's "
@@ -101,7 +99,7 @@ def memory_table(run: LiveRun) -> TextTable:
     return TextTable(("job", "model", "framework", "ephemeral", "peak held"), tuple(rows), note)
 
 
-def in_order(run: LiveRun) -> list[JobRecord]:
+def records_in_order(run: LiveRun) -> list[JobRecord]:
     """The records of jobs in the order in which the user gave the jobs."""
     names = job_names([run])
     return sorted(run.row.metrics.jobs, key=lambda record: names.index(record.job.name))

@@ -133,7 +133,7 @@ def _outcome(run: LiveRun) -> str:
 
 
 def _without_error(entry: Entry) -> Entry:
-    """The entry; the error of a failure is at the top of the page, and not shown again."""
+    """The entry, without the error of a failure: the top of the page already shows that."""
     if not isinstance(entry, JobFailed) or is_interruption(entry.reason):
         return entry
     return msgspec.structs.replace(entry, reason="")

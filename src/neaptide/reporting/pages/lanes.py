@@ -9,7 +9,7 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.job import JobState, display_state
 from neaptide.core.units import format_seconds
 from neaptide.reporting.figures.colours import colour_of
-from neaptide.reporting.logs.activity import Span, spans_of
+from neaptide.reporting.logs.activity import StateSpan, spans_of
 from neaptide.reporting.logs.live_run import LiveRun
 from neaptide.reporting.pages.plots import Scale
 
@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words that begin at a place, in per cent of the width; `late` ones would pass the right edge and end there."""
+    """Words that begin at a place, in per cent of the width; a `late` label ends at the right edge."""
 
     place: float
     words: str
@@ -44,7 +44,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One job."""
+    """What one job did in the window."""
 
     name: str
     colour: str
@@ -69,7 +69,7 @@ def lanes(run: LiveRun, names: Sequence[str], scale: Scale) -> list[Lane]:
     return found
 
 
-def _pieces(run: LiveRun, name: str, spans: Mapping[str, Sequence[Span]]) -> Iterator[tuple[int, int, str, str]]:
+def _pieces(run: LiveRun, name: str, spans: Mapping[str, Sequence[StateSpan]]) -> Iterator[tuple[int, int, str, str]]:
     """Start, end, look and words of everything that a job did: its start-up, its measuring, and its states."""
     result = next((each for each in run.results if each.name == name), None)
     if result is not None:

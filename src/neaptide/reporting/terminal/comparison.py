@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from neaptide.reporting.logs.comparison import Column, Row, remarks, shown_columns
+from neaptide.reporting.logs.comparison import Column, Row, basis, remarks, shown_columns
 from neaptide.reporting.terminal.tables import plain_table
 
 
@@ -24,8 +24,7 @@ def print_comparison(rows: Sequence[Row], console: Console, notes: Sequence[str]
         if index:
             console.print()
         console.print(comparison_table(rows, part))
-    against = rows[0].against_what if rows else "temporal"
-    console.print(Text(f"Throughput is against {against}. docs/metrics.md defines every column.", "dim"))
+    console.print(Text(basis(rows), "dim"))
     for line in remarks(rows) if notes is None else notes:
         console.print(Text(line, "yellow"))
 

@@ -24,7 +24,7 @@ class LiveLines:
         self._every_seconds = every_seconds
         self._next_seconds: float | None = None
         self._said: dict[tuple[str, int], str] = {}  # by name and process: another job may take an ended one's name
-        self._measured: dict[tuple[str, int], JobStatus] = {}  # the last with figures that got a line
+        self._measured: dict[tuple[str, int], JobStatus] = {}  # the status whose figures the last line gave
         self._were_off: set[tuple[str, int]] = set()
 
     def lines(self, status: Status) -> Iterator[str]:
@@ -50,7 +50,7 @@ class LiveLines:
 
 
 def _is_near(job: JobStatus, before: JobStatus | None) -> bool:
-    """Whether the figures of its iteration are nearly those of the last line, so that they need no new one."""
+    """Whether the figures of the job's iteration are nearly those of the last line, so that no new line is needed."""
     if before is None or (job.state is DisplayState.QUEUED) != (before.state is DisplayState.QUEUED):
         return False
     return all(

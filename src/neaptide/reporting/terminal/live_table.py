@@ -49,7 +49,7 @@ class LiveTable:
             _headline(self.status),
             _memory_bar(self.status, options.max_width, ascii_only),
             Text(),
-            jobs_table(jobs, self.starting, options.max_width, ascii_only),
+            live_jobs_table(jobs, self.starting, options.max_width, ascii_only),
         ]
         if self.status.problem:
             parts.append(Text(printable(self.status.problem), "bold yellow"))
@@ -83,7 +83,7 @@ def _memory_bar(status: Status, width: int, ascii_only: bool) -> Text:
     return bar.append("]").append(words).append(most, "bold red" if over else "dim")
 
 
-def jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, ascii_only: bool) -> Table:
+def live_jobs_table(jobs: Sequence[JobStatus], starting: Iterable[str], width: int, ascii_only: bool) -> Table:
     """A row per job."""
     narrow = width < _NARROW
     table = plain_table(gap=1 if narrow else 2)

@@ -57,7 +57,7 @@ def print_attempts(
 
 
 def _cannot(attempts: Sequence[Attempt], none_can: bool) -> str:
-    """One sentence about the planners that did not meet the budget, the nearest first; all are not named."""
+    """One sentence about the planners that did not meet the budget. If none met it, only the nearest is named."""
     nearest, lowest = attempts[0].planner, format_bytes(attempts[0].lowest_bytes)
     if len(attempts) == 1:
         return f"{nearest} cannot meet the budget: it reaches {lowest}"

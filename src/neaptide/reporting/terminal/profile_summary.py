@@ -13,7 +13,7 @@ from neaptide.core.device import CATALOGUE, DeviceSpec
 from neaptide.core.text import printable
 from neaptide.core.traces.trace import Kind, Phase, Trace
 from neaptide.core.units import format_bytes, format_seconds
-from neaptide.reporting.figures.trace_timeline import STACKING, phase_spans, start_seconds
+from neaptide.reporting.figures.trace_timeline import STACKING, level_start_seconds, phase_spans
 from neaptide.reporting.terminal.curves import draw_curve
 from neaptide.reporting.terminal.tables import plain_table
 
@@ -71,7 +71,7 @@ def _numbers(trace: Trace) -> Table:
     table.add_column(justify="right", style="bold", no_wrap=True)
     table.add_column(style="dim")
     peak_op = int(trace.held_bytes.argmax())
-    when = format_seconds(float(start_seconds(trace)[peak_op]))
+    when = format_seconds(float(level_start_seconds(trace)[peak_op]))
     where = f" of {trace.ops.module[peak_op]}" if trace.ops.module[peak_op] else ""
     phases = (f"{Phase(phase).name.lower()} {count:,}" for phase, count in _counts(trace))
     rate = trace.batch / trace.seconds if trace.seconds else 0.0
@@ -124,7 +124,7 @@ def _life(trace: Trace, row: int, columns: int, ascii_only: bool) -> str:
     """A small bar that shows when in the iteration a tensor is held, and for how long."""
     n = len(trace.ops)
     born, died = int(trace.tensors.born[row]), int(trace.tensors.died[row])
-    start = float(start_seconds(trace)[min(max(born, 0), n - 1)])
+    start = float(level_start_seconds(trace)[min(max(born, 0), n - 1)])
     end = float(trace.end_seconds[min(died, n - 1)]) if died >= 0 else 0.0
     whole = trace.seconds or 1.0
     first = min(int(start / whole * columns), columns - 1)

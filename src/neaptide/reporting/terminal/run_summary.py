@@ -14,7 +14,15 @@ from neaptide.live.runs.supervisor import JobResult
 from neaptide.reporting.figures.colours import colour_of
 from neaptide.reporting.formats import format_duration, format_rate
 from neaptide.reporting.logs.live_run import LiveRun
-from neaptide.reporting.logs.run_tables import TextTable, facts, job_names, jobs_table, memory_table, results_table
+from neaptide.reporting.logs.run_tables import (
+    TextTable,
+    ended_words,
+    facts,
+    job_names,
+    jobs_table,
+    memory_table,
+    results_table,
+)
 from neaptide.reporting.logs.verdict import failures, verdict
 from neaptide.reporting.terminal.comparison import print_comparison
 from neaptide.reporting.terminal.tables import plain_table
@@ -103,7 +111,7 @@ def summary_table(run: LiveRun) -> Table:
     return table
 
 
-def remarks(run: LiveRun) -> list[str]:
+def run_remarks(run: LiveRun) -> list[str]:
     """A sentence about each job that did no iteration under the daemon, or one about a log with gaps."""
     if run.outside:
         return []
@@ -113,7 +121,7 @@ def remarks(run: LiveRun) -> list[str]:
         f"{result.name} did no iteration under the policy: it ended before it was measured, or never used the device; "
         f"see {result.output}"
         for result in run.results
-        if result.name in run.apart and not result.failed
+        if result.name in run.unshared and not result.failed
     ]
 
 
@@ -129,6 +137,5 @@ def summary_line(run: LiveRun) -> str:
 
 
 def _ended(result: JobResult) -> Text:
-    if result.failed:
-        return Text(result.how, "bold red")
-    return Text("interrupted", "yellow") if result.asked_to_end else Text("well", "green")
+    style = "bold red" if result.failed else "yellow" if result.asked_to_end else "green"
+    return Text(ended_words(result), style)

@@ -11,10 +11,10 @@ from neaptide.reproductions.networks.layers import Layer, Network
 class Stack:
     """A network under construction. A shape is channels and the side of a square; values are float32."""
 
-    def __init__(self, name: str, batch: int, channels: int, size: int) -> None:
+    def __init__(self, name: str, batch: int, size: int) -> None:
         self._name, self._batch = name, batch
         self._layers: list[Layer] = []
-        self._shapes: dict[int, tuple[int, int]] = {-1: (channels, size)}
+        self._shapes: dict[int, tuple[int, int]] = {-1: (3, size)}  # of images in colour
         self.top = -1
 
     def convolution(

@@ -11,7 +11,7 @@ ACT, NORM, DROPOUT, SOFTMAX = LayerKind.ACTIVATION, LayerKind.NORMALIZATION, Lay
 
 def alexnet(batch: int) -> Network:
     """AlexNet of 23 layers with local response normalization, 227 x 227."""
-    net = Stack("alexnet", batch, 3, 227)
+    net = Stack("alexnet", batch, 227)
     net.convolution(96, 11, 4)
     net.same(ACT, NORM)
     net.pooling(3, 2)
@@ -27,7 +27,7 @@ def alexnet(batch: int) -> Network:
 
 def vgg16(batch: int) -> Network:
     """VGG-16, 224 x 224."""
-    net = Stack("vgg16", batch, 3, 224)
+    net = Stack("vgg16", batch, 224)
     for channels, repeats in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         for _ in range(repeats):
             net.convolution(channels, 3, padding=1)
@@ -48,7 +48,7 @@ def _classified(net: Stack) -> Network:
 
 def resnet(blocks: tuple[int, int, int, int], batch: int) -> Network:
     """A ResNet of bottleneck blocks, 224 x 224; its depth is three times the number of blocks plus two."""
-    net = Stack(f"resnet{3 * sum(blocks) + 2}", batch, 3, 224)
+    net = Stack(f"resnet{3 * sum(blocks) + 2}", batch, 224)
     net.convolution(64, 7, 2, 3)
     net.same(NORM, ACT)
     net.pooling(3, 2, 1)

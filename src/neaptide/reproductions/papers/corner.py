@@ -17,6 +17,7 @@ from neaptide.core.traces.trace import Trace
 from neaptide.core.units import format_seconds
 from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.formats import format_share, format_times
+from neaptide.reporting.logs.metrics import percentile
 from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.claims import Claim, Source
 from neaptide.reproductions.laboratory import Laboratory, policies
@@ -126,14 +127,14 @@ class _Case:
 
     def run(self, way: Way) -> Pair:
         alone = self._latencies(way, None, trains=False)[0]
-        alone_seconds = _p99(alone)
+        alone_seconds = percentile(alone, 99) or 0.0
         latencies, done = self._latencies(way, SLO_FACTOR * alone_seconds, trains=True)
         kept = sum(each <= SLO_FACTOR * alone_seconds for each in latencies) / len(latencies)
         return Pair(
             way.name,
             self.training,
             self.server,
-            _p99(latencies) / alone_seconds,
+            (percentile(latencies, 99) or 0.0) / alone_seconds,
             kept,
             done * self.trained.seconds / (self._requests_ns[-1] / 1e9),
             float(self.trained.ops.seconds.max()),
@@ -156,10 +157,6 @@ class _Case:
         records = {record.job.name: record for record in run.row.metrics.jobs}
         iterations = records["training"].iterations if trains else 0
         return [each / 1e9 for each in records["server"].latencies_ns], iterations
-
-
-def _p99(latencies: Sequence[float]) -> float:
-    return sorted(latencies)[max(-(-99 * len(latencies) // 100) - 1, 0)]
 
 
 def _report(

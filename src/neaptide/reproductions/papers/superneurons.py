@@ -32,8 +32,8 @@ from neaptide.reproductions.result import Column, Goal, Reproduction, Table
 
 DEVICE = "K40-12GB"
 BATCH = 200
-PLENTY = 1 << 40
-GROWN_BY: Mapping[str, Planner] = {
+PLENTY = 1 << 40  # bytes: a budget that any plan keeps
+GROWN_BY: Mapping[str, Planner] = {  # the planners whose largest batches are compared
     "superneurons": superneurons.plan,
     "and joins": partial(superneurons.plan, offloaded=superneurons.OFFLOADED | {LayerKind.JOIN}),
     "vdnn": vdnn.plan,

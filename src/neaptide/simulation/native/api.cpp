@@ -31,7 +31,7 @@ Engine* neaptide_create(const Setting* setting, const Contention* contention) {
 }
 void neaptide_destroy(Engine* engine) { std::unique_ptr<Engine>{engine}; }
 
-int neaptide_add_job(Engine* engine, int64_t in_flight) { return engine->add_job(in_flight); }
+int neaptide_add_job(Engine* engine) { return engine->add_job(); }
 void neaptide_add_plan(Engine* engine, int job, const Plan* plan) { engine->add_plan(job, *plan); }
 
 void neaptide_advance(Engine* engine, int64_t limit_ns, Event* event) { *event = engine->advance(limit_ns); }

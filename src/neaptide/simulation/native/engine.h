@@ -57,7 +57,7 @@ class Engine {
  public:
   Engine(const Setting& setting, const Contention& contention) : setting_(setting), contention_(contention) {}
 
-  int add_job(int64_t in_flight);
+  int add_job();
   void add_plan(int job, const Plan& plan) {
     jobs_[job].plans.push_back(plan);
     if (plan.ops > 0) highest_peak_ = std::max(highest_peak_, plan.still_peak[0]);

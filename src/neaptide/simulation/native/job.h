@@ -58,7 +58,7 @@ struct Job {
   int64_t ceiling = kNever;
   int64_t limit = kNever;  // of the bytes on the device; what an iteration needs beyond is in host memory
   int lane = kNoLane;
-  int64_t in_flight = 0;
+  int64_t in_flight = 0;        // the cap, which the engine sets when the job arrives
   int64_t gate_until = kNever;  // until when the gate is open; below 0: it is closed
   bool gate_holds_light = false;
   bool deadline = false;  // in the deadline class

@@ -7,9 +7,8 @@
 
 namespace neaptide {
 
-int Engine::add_job(int64_t in_flight) {
+int Engine::add_job() {
   jobs_.emplace_back();
-  jobs_.back().in_flight = in_flight;
   launch_at_.push_back(kNever);
   finish_at_.push_back(kNever);
   return static_cast<int>(jobs_.size()) - 1;

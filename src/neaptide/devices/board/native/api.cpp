@@ -114,9 +114,6 @@ int neaptide_board_reset_high_water(Handle* handle) {
 int neaptide_board_set_permit(Handle* handle, std::uint32_t slot, std::uint32_t iterations) {
   return attempt([&] { handle->board->set_permit(slot, iterations); });
 }
-int neaptide_board_set_heavy_open(Handle* handle, std::uint32_t slot, std::uint32_t open) {
-  return attempt([&] { handle->board->set_heavy_open(slot, open != 0); });
-}
 int neaptide_board_set_gate(Handle* handle, std::uint32_t slot, std::uint64_t until_ns, std::uint32_t holds_light) {
   return attempt([&] { handle->board->set_gate(slot, until_ns, holds_light != 0); });
 }

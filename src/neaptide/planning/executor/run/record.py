@@ -8,7 +8,9 @@ from torch import Tensor
 from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.codecs import DECODE, ENCODE, Code
 from neaptide.planning.executor.run.copying import Copier, HostCopy
-from neaptide.planning.plan import Gap
+from neaptide.planning.plan import Gap, Return
+
+AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)  # the gap of a record that no plan has sent to the host
 
 
 class Record:

@@ -1,8 +1,8 @@
 """How much memory a program takes between two moments of an iteration, learned while it runs.
 
-A moment is a call of one of autograd's hooks, told by what it does and to which storage. Iterations that save storages
-of the same sizes in the same order have the same moments. Of an iteration that is not like the last one nothing is
-known, and then nothing fits; nor of the first two, because libraries and devices prepare themselves in the first.
+A moment is a call of one of autograd's hooks, known by what it does and to which storage. Iterations that save storages
+of the same sizes in the same order have the same moments. Nothing is known of an iteration that differs from the last
+one, nor of the first two, because libraries and devices prepare themselves in the first; what is unknown does not fit.
 """
 
 from __future__ import annotations

@@ -23,12 +23,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from neaptide.planning.executor.compile.recording import TensorView
 from neaptide.planning.executor.run.copying import Copier
-from neaptide.planning.executor.run.record import Record
+from neaptide.planning.executor.run.record import AWAY, Record
 from neaptide.planning.executor.run.rises import Rises
 from neaptide.planning.executor.run.saved_storages import checked, is_only_saved, may_be_moved
-from neaptide.planning.plan import Gap, Return
 
-_AWAY = Gap(tensor=0, after=0, before=1, back=Return.SWAP)
 _STAYS = -1  # the number of a record that never leaves
 
 
@@ -146,12 +144,12 @@ class TensorCache:
             if record is None or record is but or record.holder is None:
                 continue
             if is_only_saved(record.holder.untyped_storage()._cdata):
-                record.send(_AWAY)
+                record.send(AWAY)
                 self._early.discard(number)
 
     def _evict(self, record: Record, address: int) -> None:
-        record.send(_AWAY)
-        record.release(_AWAY)
+        record.send(AWAY)
+        record.release(AWAY)
         self._early.discard(record.tensor)
         self._by_address.pop(address, None)  # another storage may get the address
         self._present.pop(record.tensor)
@@ -164,4 +162,4 @@ class TensorCache:
         ahead = max((other for other in self._absent if other < number), default=None)
         record = None if ahead is None else self._absent.get(ahead)
         if record is not None and self._rises.fit(record.away_bytes, self.limit_bytes):
-            record.fetch(_AWAY)
+            record.fetch(AWAY)
