@@ -21,7 +21,9 @@ import neaptide.devices.soft  # noqa: F401
 from neaptide.models.zoo import recipe
 
 LOGGED = 1 << 18  # kernels
-AHEAD = 2  # iterations launched ahead of the device: a job alone would launch without end, and its launches prove nothing
+AHEAD = (
+    2  # iterations launched ahead of the device: a job alone would launch without end, and its launches prove nothing
+)
 VARIED = 12  # batches of different sizes
 BATCHES = 4  # made in advance: making them would take the software GPU's cores
 

@@ -102,8 +102,8 @@ class LaunchPort {
   bool report(const std::string& frame, bool large) { return reporter_->send(frame, large); }
   /// Sends a frame when the device has done what was launched on the current stream.
   void report_after(std::string frame);
-  /// The same for a frame that tells how far the iteration has come. It is left out while the process runs ahead: nobody
-  /// decides by it then, and the daemon would wake up for nothing.
+  /// The same for a frame that tells how far the iteration has come. It is left out while the process runs ahead:
+  /// nobody decides by it then, and the daemon would wake up for nothing.
   void report_progress(std::string frame);
   /// The same for the end of an iteration, with its duration filled in.
   void report_iteration(IterationFrame frame, LaunchedIteration iteration);
