@@ -275,8 +275,8 @@ class Daemon:
         if self._engine.jobs:
             self._timers.start("departed", _DEPARTED_SECONDS, self._look_for_departed)
         self._memory_history.keep_looking()
-        # Now, after the permits were given: later the log would delay permits more. A few lines are written now, too, while
-        # no job waits for a permit: the daemon would take longer to wake up for them.
+        # Now, after the permits were given: later the log would delay permits more. While no job waits for a permit, even
+        # one line is written now: the daemon would take longer to wake up for it.
         if self._log.pending >= _FEW_LINES or self._engine.all_run_ahead:
             self._log.flush()
         elif self._log.pending:
