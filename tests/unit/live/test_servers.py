@@ -9,8 +9,9 @@ import sys
 import threading
 import types
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -36,6 +37,11 @@ class Model:
         assert len(current_requests()) == 1
         self.book.call(joins=False)
         return "answer"
+
+    def wait_until_all_is_over(self) -> None:
+        """A client may have its answer before its server has come to the end of the request."""
+        kinds = (say.RequestAnswered, say.RequestCalled)
+        until(lambda: len({sum(isinstance(each, kind) for each in self.sent) for kind in kinds}) == 1, "all to be over")
 
     def check(self, requests: int) -> None:
         """All requests were called and answered once, and all after the first were known at their arrival."""
@@ -77,6 +83,23 @@ _CHANGED = (
 
 def test_every_framework_that_is_watched_is_tried_here() -> None:
     assert {module for module, _, _ in _CHANGED} == set(INSTALLERS)
+
+
+class Served:
+    """An application under uvicorn, on a thread; entering it returns the port."""
+
+    def __init__(self, uvicorn: Any, application: Any) -> None:
+        self._server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
+        self._thread = threading.Thread(target=self._server.run)
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        until(lambda: self._server.started, "uvicorn to listen")
+        return int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
 
 
 async def _ask(application: Any, path: str = "/answer") -> list[Any]:
@@ -143,18 +166,40 @@ def test_an_application_under_uvicorn_and_starlette_has_one_request_per_request(
     def answer() -> str:
         return model()
 
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
+    with Served(uvicorn, application) as port:
         _get(port, 4)
-    finally:
-        server.should_exit = True
-        thread.join()
     model.check(4)
+
+
+@pytest.mark.parametrize("connects", [False, True], ids=["open connection", "new connection"])
+def test_a_request_that_waits_in_its_socket_is_announced_before_the_answer_to_the_one_before(
+    model: Model, connects: bool
+) -> None:
+    uvicorn, fastapi = importlib.import_module("uvicorn"), importlib.import_module("fastapi")
+    application = fastapi.FastAPI()
+    sends: list[Callable[[], None]] = []
+
+    @application.get("/answer")
+    async def answer() -> str:  # it keeps the server's loop from reading
+        for send in sends:
+            send()
+        sends.clear()
+        return model()
+
+    with Served(uvicorn, application) as port, ExitStack() as lines:
+        one, other = (lines.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(2))
+        _ask_over(one)
+        if not connects:
+            _ask_over(other)
+        model.wait_until_all_is_over()
+        known = len(model.sent)
+        sends.append(lambda: other.sendall(_QUESTION))
+        _ask_over(one)
+        _read_answer(other)
+        model.wait_until_all_is_over()
+    course = [type(message) for message in model.sent[known:]]
+    a_request = [say.RequestExpected, say.RequestCalled, say.RequestAnswered]
+    assert course == [*a_request[:2], a_request[0], a_request[2], *a_request[1:]]
 
 
 def test_an_answer_is_given_before_background_work_is_done(model: Model) -> None:
@@ -162,8 +207,9 @@ def test_an_answer_is_given_before_background_work_is_done(model: Model) -> None
         model()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"answer"})
+        for _ in range(20):
+            await asyncio.sleep(0)  # the loop has read what there is
         assert isinstance(model.sent[-1], say.RequestAnswered)
-        await asyncio.sleep(0)
 
     hypercorn = importlib.import_module("hypercorn.app_wrappers")
     asyncio.run(_ask(hypercorn.ASGIWrapper(application).app))
@@ -339,13 +385,19 @@ def _count(model: Model, kind: type[say.Message]) -> int:
 
 def _get(port: int, count: int) -> None:
     for _ in range(count):
-        while True:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/answer") as response:
-                    assert response.read() == b'"answer"'
-                break
-            except ConnectionRefusedError:
-                pass
-            except urllib.error.URLError as error:
-                if not isinstance(error.reason, ConnectionRefusedError):
-                    raise
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/answer") as response:
+            assert response.read() == b'"answer"'
+
+
+_QUESTION = b"GET /answer HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def _ask_over(line: socket.socket) -> None:
+    line.sendall(_QUESTION)
+    _read_answer(line)
+
+
+def _read_answer(line: socket.socket) -> None:
+    said = b""
+    while not said.endswith(b'"answer"'):
+        said += line.recv(1 << 16)

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from neaptide.live.job.serving.arrival_time import waited_ns
+from neaptide.live.job.serving.event_loop import when_all_is_read
 from neaptide.live.job.serving.requests import RequestBook, current_requests, serving
 
 
@@ -81,10 +82,10 @@ async def _serve(application: Any, scope: Any, receive: Any, send: Any, book: Re
     async def send_and_see(message: Any) -> None:
         await send(message)
         if message["type"] == "http.response.body" and not message.get("more_body"):
-            book.answer(request)
+            book.answer(request, when_all_is_read)
 
     with serving((request,)):
         try:
             await application(scope, receive, send_and_see)
         finally:
-            book.answer(request)
+            book.answer(request, when_all_is_read)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -51,6 +52,7 @@ class RequestBook:
         self._numbers = itertools.count(1)
         self._serving_routes: dict[str, int | None] = {}  # with the deadline that a request of the route had last
         self._send: Callable[[Message], None] | None = None
+        self._unsaid: deque[Message] = deque()  # answers, until the server has read what came before them
 
     def connect(self, send: Callable[[Message], None]) -> None:
         """The job was measured: from now on the daemon is told of requests."""
@@ -63,13 +65,26 @@ class RequestBook:
             request.announced = True
             request.deadline_ns = self._serving_routes[route] if deadline_ns is None else deadline_ns
             self._send(RequestExpected(request.number, request.deadline_ns, waited_ns))
+            self._say_answers()
         return request
 
-    def answer(self, request: Request) -> None:
-        """The program has answered the request."""
+    def answer(self, request: Request, later: Callable[[Callable[[], None]], None] | None = None) -> None:
+        """The program has answered the request.
+
+        A server that reads no requests while it works on one says `later`, which makes a call when the server has read
+        those that came meanwhile. The daemon is told then, or when the next one is announced. If it were told at once,
+        no request would be there for a moment, and other jobs would begin kernels before the next one.
+        """
         if request.announced and not request.answered and self._send is not None:
-            self._send(RequestAnswered(request.number, time.monotonic_ns() - request.arrived_ns))
+            self._unsaid.append(RequestAnswered(request.number, time.monotonic_ns() - request.arrived_ns))
+            (later or _at_once)(self._say_answers)
         request.answered = True
+
+    def _say_answers(self) -> None:
+        assert self._send is not None
+        while self._unsaid:
+            with suppress(IndexError):  # another thread has said the last one
+                self._send(self._unsaid.popleft())
 
     def call(self, joins: bool) -> None:
         """The program calls its model in the present context; the call `joins` an iteration that is open already."""
@@ -85,6 +100,10 @@ class RequestBook:
             waited_ns = time.monotonic_ns() - request.arrived_ns
             self._send(RequestCalled(request.number, waited_ns, joins, request.deadline_ns))
             joins = True  # one iteration serves them all
+
+
+def _at_once(call: Callable[[], None]) -> None:
+    call()
 
 
 def current_requests() -> tuple[Request, ...]:

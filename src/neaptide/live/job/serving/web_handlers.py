@@ -6,6 +6,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from neaptide.live.job.serving.event_loop import when_all_is_read
 from neaptide.live.job.serving.requests import RequestBook, serving
 
 
@@ -20,6 +21,6 @@ def watch_aiohttp(module: ModuleType, book: RequestBook) -> None:
             try:
                 return await original(application, given)
             finally:
-                book.answer(request)
+                book.answer(request, when_all_is_read)
 
     module.Application._handle = handle
