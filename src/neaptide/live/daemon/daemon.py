@@ -110,6 +110,8 @@ class Daemon:
                 self._requests.called(job, message)
             case say.RequestAnswered() if job is not None and not job.trains:
                 self._requests.answered(job, message)
+            case say.CallWithdrawn() if job is not None and not job.trains:
+                self._requests.withdrawn(job)
             case say.Grew() if job is not None:
                 self._grew(job, message.peak_bytes)
             case say.Hello() if job is None:
