@@ -186,6 +186,19 @@ def test_a_request_that_was_answered_waits_no_longer_but_its_call_for_an_iterati
     assert (seen(made, "a").arrivals, seen(made, "a").answering) == ((), ())
 
 
+def test_a_call_whose_request_was_answered_before_its_iteration_is_no_second_answer() -> None:
+    made = serving_ledger()
+    for arrived_ns in (0, 1, 2):  # two of them are a batch
+        made.apply(RequestArrived(2, "serve", arrived_ns=arrived_ns, tracked=True))
+    do(made, 3, Start("serve"))
+    made.apply(RequestAnswered(4, "serve", 2, 2))
+    answered = made.account("serve").reserve
+    made.apply(IterationEnded(5, "serve", 1, arrivals_ns=(0, 1)))
+    do(made, 6, Start("serve"))
+    made.apply(IterationEnded(SECOND, "serve", SECOND, arrivals_ns=(2,)))
+    assert made.account("serve").reserve == answered
+
+
 def test_no_iteration_is_to_come_for_a_call_that_was_withdrawn_and_its_request_may_call_again() -> None:
     made = ledger(a=JobKind.INFERENCE)
     do(made, 0, Admit("a"))

@@ -147,7 +147,8 @@ class Account:
         for each in self.serving:
             if each not in late and each not in self.answered_early:
                 self.answered(now_ns - each)
-        self.serving = self.answered_early = ()
+        self.answered_early = tuple(each for each in self.answered_early if each not in self.serving)
+        self.serving = ()
 
     def withdraw_call(self, now_ns: int) -> None:
         """No iteration is to come for the requests of the last call, for which one waits or was started."""
