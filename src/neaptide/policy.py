@@ -21,6 +21,7 @@ from neaptide.core.control.actions import (
 )
 from neaptide.core.control.events import (
     BudgetChanged,
+    CallWithdrawn,
     Event,
     IterationEnded,
     JobArrived,
@@ -57,6 +58,7 @@ __all__ = [
     "Action",
     "Admit",
     "BudgetChanged",
+    "CallWithdrawn",
     "CapInFlight",
     "Competition",
     "Event",

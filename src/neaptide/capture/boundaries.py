@@ -8,7 +8,8 @@
 - During training, a call with gradients off and the module in evaluation mode is an evaluation: each such call is an
   iteration of its own, so that other jobs wait for one call and not for a whole evaluation. A call that every training
   iteration makes in this way (a teacher's) is part of the training iteration.
-- Before any optimizer has stepped, every call begins an iteration. A call without gradients (serving) also ends it.
+- Before any optimizer has stepped, every call begins an iteration. A call without gradients (serving) also ends it; so
+  does any call of a program that is known to serve, and may have left gradients on.
 - A program that calls no module has one iteration from step to step.
 - Each thread has iterations of its own, closed by the optimizers that step in it. In a thread where no optimizer steps,
   a call with gradients belongs to the iterations of the threads in which optimizers step.
@@ -86,6 +87,8 @@ class Boundaries:
     ) -> None:
         self.device: torch.device | None = None
         """The device of the first module or optimizer that counted."""
+        self.serves = False
+        """Whether the program is known to serve; whoever knows sets it."""
         self._listener = listener
         self._device_type = device_type
         self._elsewhere = elsewhere
@@ -149,7 +152,7 @@ class Boundaries:
             thread.calls_seen.add(call)
         if not self._stepped:
             self._end()  # no optimizer has closed it
-            self._begin(serving=not gradients)
+            self._begin(serving=self.serves or not gradients)
         elif thread.closing is None and not gradients:
             self._end()
             self._begin(serving=True)

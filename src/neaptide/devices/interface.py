@@ -136,6 +136,9 @@ class DeviceAgent(LocalDevice, Protocol):
     def arm_iteration(self) -> None:
         """Make the next launch begin an iteration on the board and wait for its permit."""
 
+    def disarm_iteration(self) -> bool:
+        """The next launch begins no iteration after all; False, changing nothing, when one has come."""
+
     def end_iteration(self) -> IterationFacts | None:
         """End the iteration that was launched; None, changing nothing, when it launched nothing."""
 

@@ -68,6 +68,9 @@ class NativeAgent:
     def arm_iteration(self) -> None:
         self._native.arm_iteration()
 
+    def disarm_iteration(self) -> bool:
+        return bool(self._native.disarm_iteration())
+
     def end_iteration(self) -> IterationFacts | None:
         begun = int(self._native.iterations_begun())
         if begun == self._ended:

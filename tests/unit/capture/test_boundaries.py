@@ -38,9 +38,10 @@ class Notes:
 
 
 @contextmanager
-def noted() -> Iterator[Notes]:
+def noted(*, serves: bool = False) -> Iterator[Notes]:
     notes = Notes()
     boundaries = Boundaries(notes, "cpu")
+    boundaries.serves = serves
     boundaries.install()
     try:
         yield notes
@@ -149,6 +150,14 @@ def test_serving_is_one_iteration_per_call_that_ends_with_the_call() -> None:
         with torch.no_grad():
             for _ in range(3):
                 network(BATCH)
+        assert notes.text == "se" * 3
+
+
+def test_a_call_of_a_program_that_serves_ends_with_the_call_also_if_it_has_left_gradients_on() -> None:
+    network = model().eval()
+    with noted(serves=True) as notes:
+        for _ in range(3):
+            network(BATCH)
         assert notes.text == "se" * 3
 
 

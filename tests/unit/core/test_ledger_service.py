@@ -9,6 +9,7 @@ from neaptide.core.control.actions import Action, Admit, MoveLane, Resume, Start
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.events import (
     BudgetChanged,
+    CallWithdrawn,
     IterationEnded,
     JobArrived,
     JobEvicted,
@@ -19,7 +20,7 @@ from neaptide.core.control.events import (
     RequestCalled,
     Woken,
 )
-from neaptide.core.control.job import Job, JobKind, JobState
+from neaptide.core.control.job import READY, Job, JobKind, JobState
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.control.view import JobView, View
 from neaptide.core.traces.trace import Kind
@@ -170,17 +171,76 @@ def test_requests_of_one_call_are_served_by_one_iteration_started_before_or_afte
     assert made.refusal(Start("a"), 9) == "no request waits for it"
 
 
-def test_a_request_that_was_answered_waits_no_longer_whether_it_was_called_or_not() -> None:
+def test_a_request_that_was_answered_waits_no_longer_but_its_call_for_an_iteration_does() -> None:
     made = ledger(a=JobKind.INFERENCE)
     do(made, 0, Admit("a"))
     for at_ns in (1, 2):
         made.apply(RequestArrived(at_ns, "a", expected=True, tracked=True))
     made.apply(RequestCalled(3, "a", 2))
     made.apply(RequestAnswered(4, "a", 1, 3))
-    made.apply(RequestAnswered(4, "a", 2, 2))
-    assert seen(made, "a").arrivals == ()
+    made.apply(RequestAnswered(4, "a", 2, 2))  # as when its client had waited long enough
+    assert (seen(made, "a").requests, seen(made, "a").expected) == ((2,), ())
     made.apply(RequestAnswered(5, "a", 2, 3))  # answered twice, or after a loss of lines
+    do(made, 6, Start("a"))
+    made.apply(IterationEnded(7, "a", 1, (2,)))
+    assert (seen(made, "a").arrivals, seen(made, "a").answering) == ((), ())
+
+
+def test_a_call_whose_request_was_answered_before_its_iteration_is_no_second_answer() -> None:
+    made = serving_ledger()
+    for arrived_ns in (0, 1, 2):  # two of them are a batch
+        made.apply(RequestArrived(2, "serve", arrived_ns=arrived_ns, tracked=True))
+    do(made, 3, Start("serve"))
+    made.apply(RequestAnswered(4, "serve", 2, 2))
+    answered = made.account("serve").reserve
+    made.apply(IterationEnded(5, "serve", 1, arrivals_ns=(0, 1)))
+    do(made, 6, Start("serve"))
+    made.apply(IterationEnded(SECOND, "serve", SECOND, arrivals_ns=(2,)))
+    assert made.account("serve").reserve == answered
+
+
+def test_no_iteration_is_to_come_for_a_call_that_was_withdrawn_and_its_request_may_call_again() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    made.apply(RequestArrived(1, "a", tracked=True))
+    made.apply(RequestArrived(2, "a"))  # nobody will say when it is answered
+    made.apply(CallWithdrawn(3, "a"))
+    assert (seen(made, "a").requests, seen(made, "a").expected) == ((), (1,))
+    assert seen(made, "a").expected_since == (3,)
+    made.apply(RequestCalled(4, "a", 1))
+    do(made, 5, Start("a"))
+    made.apply(CallWithdrawn(6, "a"))  # its iteration was started and has not begun
+    assert (seen(made, "a").state, seen(made, "a").serving, seen(made, "a").expected) == (READY, (), (1,))
+    made.apply(RequestAnswered(7, "a", 1, 6))
     assert seen(made, "a").arrivals == ()
+
+
+def test_a_job_suspended_before_its_call_was_withdrawn_returns_without_an_iteration() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    do(made, 0, Admit("a"))
+    made.apply(RequestArrived(1, "a"))
+    do(made, 2, Start("a"), Suspend("a"))
+    made.apply(CallWithdrawn(3, "a"))
+    do(made, 4, Resume("a"))
+    assert seen(made, "a").state is READY
+
+
+def test_since_when_a_request_is_known_may_be_long_after_its_arrival() -> None:
+    made = ledger(a=JobKind.INFERENCE)
+    for arrived_ns in (4, 1):
+        made.apply(RequestArrived(9 - arrived_ns, "a", arrived_ns=arrived_ns, expected=True, tracked=True))
+    assert (seen(made, "a").expected, seen(made, "a").expected_since) == ((1, 4), (8, 5))
+
+
+def test_of_one_server_some_answers_are_told_and_others_are_the_ends_of_iterations() -> None:
+    made = serving_ledger()
+    made.apply(RequestArrived(1, "serve", tracked=True))
+    made.apply(RequestArrived(2, "serve"))
+    do(made, 3, Start("serve"))
+    before = made.account("serve").reserve
+    made.apply(IterationEnded(4, "serve", 1, arrivals_ns=(1, 2)))
+    assert job_view(made).answering == (1,)
+    assert made.account("serve").reserve < before
 
 
 def test_a_job_that_the_engine_has_evicted_is_told_apart_from_a_suspended_one() -> None:

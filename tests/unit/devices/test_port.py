@@ -59,6 +59,18 @@ def test_the_first_launch_of_an_iteration_waits_for_its_permit(board: Board, por
     assert port.end_iteration() is None
 
 
+def test_a_launch_after_an_iteration_was_disarmed_begins_none(board: Board, port: Port) -> None:
+    board.set_permit(port.slot, 0)
+    assert not port.disarm_iteration()
+    port.arm_iteration()
+    assert port.disarm_iteration()
+    launch(port)
+    assert port.end_iteration() is None
+    port.arm_iteration()
+    assert port.try_enter() is Entry.PERMIT
+    assert not port.disarm_iteration()  # a launch waits for the permit
+
+
 def test_launches_are_held_released_and_refused(port: Port) -> None:
     port.hold()
     assert port.try_enter() is Entry.HELD

@@ -4,7 +4,7 @@ import socket
 import time
 from typing import Any
 
-from neaptide.live.job.serving.arrival_time import waited_ns
+from neaptide.live.job.serving.arrival_time import transport_waited_ns, waited_ns
 
 
 class Transport:
@@ -27,7 +27,7 @@ def test_the_time_that_bytes_have_waited_in_the_socket_is_known() -> None:
                 served.sendall(b".")  # what is sent does not count
                 client.recv(1)
                 passed_ns = time.monotonic_ns() - sent_ns
-                waited = waited_ns(Transport(served))
+                waited = transport_waited_ns(Transport(served))
                 # The kernel's clock has coarse ticks.
                 assert passed_ns - 20_000_000 <= waited <= time.monotonic_ns() - sent_ns + 20_000_000
 
@@ -35,6 +35,6 @@ def test_the_time_that_bytes_have_waited_in_the_socket_is_known() -> None:
 def test_of_a_connection_of_another_kind_nothing_is_known() -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert waited_ns(Transport(one)) == 0
-    assert waited_ns(Transport(None)) == 0
-    assert waited_ns(None) == 0
+        assert transport_waited_ns(Transport(one)) == waited_ns(one) == 0
+    assert transport_waited_ns(Transport(None)) == 0
+    assert transport_waited_ns(None) == waited_ns(None) == 0

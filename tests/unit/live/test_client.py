@@ -80,6 +80,11 @@ class ScriptedAgent:
         self._armed = True
         self.done.append("arm")
 
+    def disarm_iteration(self) -> bool:
+        armed, self._armed = self._armed, False
+        self.done.append("disarm")
+        return armed
+
     def end_iteration(self) -> IterationFacts | None:
         if self.begun == self._ended:
             return None
@@ -260,6 +265,21 @@ def test_every_iteration_of_an_inference_job_is_a_request_from_when_it_was_measu
     ] * 2
 
 
+def test_a_call_of_a_served_model_that_launches_nothing_is_withdrawn_and_the_next_one_is_a_request_again() -> None:
+    job = Job(JobKind.INFERENCE)
+    job.join()
+    job.agent.sent.clear()
+    job.agent.idle = True
+    job.iterate()
+    assert job.agent.sent == [say.RequestArrived(), say.CallWithdrawn()]
+    job.agent.launch()  # outside of calls: it begins no iteration
+    job.agent.idle = False
+    job.iterate()
+    assert job.agent.sent == [say.RequestArrived(), say.CallWithdrawn(), say.RequestArrived()]
+    ends = [message.index for message in job.agent.after_device if isinstance(message, say.IterationEnded)]
+    assert ends == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("failure", "farewell"), [(None, say.Goodbye()), ("ValueError: no", say.Failed("ValueError: no"))]
 )
@@ -356,6 +376,20 @@ def test_requests_that_overlap_are_answered_and_all_counted(threads: Sequence[Th
     assert sum(program.steps) == 11
     # There is a request for every iteration on the board, so that a policy starts none that nobody begins.
     assert program.job.agent.sent.count(say.RequestArrived()) == len(program.steps) == program.job.agent.begun - 1
+
+
+def test_a_call_in_which_another_thread_takes_part_is_not_withdrawn(threads: Sequence[ThreadPoolExecutor]) -> None:
+    program = Threads(JobKind.INFERENCE, threads)
+    sent = program.job.agent.sent
+    sent.clear()
+    program.does(0, "begin")
+    program.does(1, "begin")
+    program.does(0, "end")
+    assert sent == [say.RequestArrived()]
+    program.does(1, "launch", "end")
+    assert program.steps == [1]
+    program.does(0, "begin", "end")
+    assert sent == [say.RequestArrived(), say.RequestArrived(), say.CallWithdrawn()]
 
 
 def test_a_thread_that_died_inside_an_iteration_does_not_keep_the_others_from_ending_theirs(

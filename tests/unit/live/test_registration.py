@@ -384,6 +384,50 @@ def test_requests_that_join_an_iteration_have_none_of_their_own(world: World) ->
     assert (len(account.serving), account.requests, account.expected) == (2, [], [])
 
 
+def test_the_permit_of_a_call_that_launched_nothing_is_taken_back(world: World) -> None:
+    caller = serving(world, 1)
+    world.daemon.heard(caller, say.RequestArrived())
+    assert world.jobs() == {"s": "running"}
+    world.daemon.heard(caller, say.CallWithdrawn())
+    assert world.jobs() == {"s": "ready"}
+    assert not world.members["s"].wait_permit(0, 0.0)
+    world.daemon.heard(caller, say.RequestArrived())
+    assert world.jobs() == {"s": "running"}
+    assert world.members["s"].wait_permit(0, 0.0)
+    assert not world.members["s"].wait_permit(1, 0.0)
+
+
+def test_a_permit_that_the_next_call_has_used_is_that_calls(world: World) -> None:
+    caller, member = serving(world, 1), world.members["s"]
+    world.daemon.heard(caller, say.RequestCalled(1, 0, joins=False))
+    assert member.wait_permit(member.begin_iteration(), 0.0)  # before the daemon reads what comes now
+    world.daemon.heard(caller, say.CallWithdrawn())
+    world.daemon.heard(caller, say.RequestCalled(2, 0, joins=False))
+    world.daemon.heard(caller, say.IterationEnded(0, 1.0, 0, 5))
+    assert world.jobs() == {"s": "ready"}
+    account = world.daemon._controller.ledger.account("s")
+    assert (len(account.answering), account.requests, account.serving) == (2, [], ())
+
+
+def test_a_call_that_waits_for_its_permit_gets_it_though_its_request_was_answered(world: World) -> None:
+    caller, member = serving(world, 1), world.members["s"]
+    world.daemon.heard(caller, say.RequestCalled(1, 0, joins=False))
+    assert member.wait_permit(member.begin_iteration(), 0.0)
+    world.daemon.heard(caller, say.RequestCalled(2, 0, joins=False))  # by another thread, when the first one has ended
+    world.daemon.heard(caller, say.RequestAnswered(2, 9))  # its client had waited long enough
+    world.daemon.heard(caller, say.IterationEnded(0, 1.0, 0, 5))
+    assert member.wait_permit(member.begin_iteration(), 0.0)
+
+
+def test_an_iteration_that_ran_without_a_start_leaves_none_to_its_request(world: World) -> None:
+    world.join("a", trace(10, 95))  # its iteration has the memory
+    caller, member = serving(world, 1), world.members["s"]
+    world.daemon.heard(caller, say.RequestArrived())
+    member.begin_iteration()  # while the daemon was silent
+    world.daemon.heard(caller, say.IterationEnded(0, 1.0, 0, 5))
+    assert world.daemon._controller.ledger.account("s").requests == []
+
+
 # --- what a job is told, and who is shown
 
 

@@ -9,7 +9,7 @@ from contextvars import copy_context
 import pytest
 
 import neaptide
-from neaptide.live.job.serving.requests import RequestBook, serving
+from neaptide.live.job.serving.requests import RequestBook, serving, web_route
 from neaptide.live.protocol import messages as say
 
 
@@ -60,6 +60,28 @@ def test_every_call_of_one_request_names_it_again() -> None:
     server = Server()
     server.handle("POST /generate", calls=3)
     assert server.said() == ["RequestCalled 1"] * 3 + ["RequestAnswered 1"]
+
+
+def test_work_after_the_answer_that_calls_a_model_is_a_request_by_itself() -> None:
+    server = Server()
+    request = server.book.arrive("POST /answer")
+    with serving((request,)):
+        server.book.call(joins=False)
+        server.book.answer(request)
+        server.book.call(joins=False)
+    assert server.said() == ["RequestCalled 1", "RequestAnswered 1", "RequestArrived"]
+
+
+@pytest.mark.parametrize(
+    ("path", "other"), [("/items/17", "/items/18"), ("/v1/users/a7f3-11/score", "/v1/users/b9/score")]
+)
+def test_paths_that_name_things_by_number_are_one_route(path: str, other: str) -> None:
+    server = Server()
+    server.handle(web_route("GET", path))
+    server.said()
+    server.handle(web_route("GET", other))
+    assert server.said() == ["RequestExpected 2", "RequestCalled 2", "RequestAnswered 2"]
+    assert web_route("GET", "/health") == "GET /health"
 
 
 def test_one_call_for_several_requests_has_one_iteration() -> None:

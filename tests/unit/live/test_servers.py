@@ -9,74 +9,31 @@ import sys
 import threading
 import types
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from daemons import until
 from neaptide.live.job.serving import servers
-from neaptide.live.job.serving.requests import RequestBook, current_requests
+from neaptide.live.job.serving.requests import RequestBook
 from neaptide.live.job.serving.servers import INSTALLERS, watch_servers
 from neaptide.live.protocol import messages as say
+from served_model import CHANGED, Model, Served, watched_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-class Model:
-    """Stands for a model: its call is noted as the client notes it."""
-
-    def __init__(self) -> None:
-        self.book = RequestBook()
-        self.sent: list[say.Message] = []
-        self.book.connect(self.sent.append)
-
-    def __call__(self) -> str:
-        assert len(current_requests()) == 1
-        self.book.call(joins=False)
-        return "answer"
-
-    def check(self, requests: int) -> None:
-        """All requests were called and answered once, and all after the first were known at their arrival."""
-        kinds = [type(message) for message in self.sent]
-        assert kinds.count(say.RequestCalled) == kinds.count(say.RequestAnswered) == requests
-        assert kinds.count(say.RequestExpected) == requests - 1
-        for number in range(2, requests + 1):
-            course = [type(message) for message in self.sent if getattr(message, "request", 0) == number]
-            assert course == [say.RequestExpected, say.RequestCalled, say.RequestAnswered]
-
-
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Model]:
-    """A model that the imported frameworks know; afterwards they are as before."""
-    made = Model()
-    before = {}
-    for module, place, attribute in _CHANGED:
-        owner = importlib.import_module(module)
-        for part in place:
-            owner = getattr(owner, part)
-        before[owner, attribute] = owner.__dict__[attribute]
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    watch_servers(made.book)
-    yield made
-    for (owner, attribute), value in before.items():
-        setattr(owner, attribute, value)
-
-
-_CHANGED = (
-    ("starlette.applications", ("Starlette",), "__call__"),
-    ("uvicorn.config", ("Config",), "load"),
-    ("hypercorn.app_wrappers", ("ASGIWrapper",), "__init__"),
-    ("flask.app", ("Flask",), "__call__"),
-    ("gunicorn.app.base", ("BaseApplication",), "wsgi"),
-    ("aiohttp.web_app", ("Application",), "_handle"),
-    ("grpc", (), "server"),
-)
+def model() -> Iterator[Model]:
+    with watched_model() as made:
+        yield made
 
 
 def test_every_framework_that_is_watched_is_tried_here() -> None:
-    assert {module for module, _, _ in _CHANGED} == set(INSTALLERS)
+    assert {module for module, _, _ in CHANGED} == set(INSTALLERS)
 
 
 async def _ask(application: Any, path: str = "/answer") -> list[Any]:
@@ -136,25 +93,47 @@ def test_fastapi_tells_of_its_requests(model: Model, asynchronous: bool) -> None
 
 
 def test_an_application_under_uvicorn_and_starlette_has_one_request_per_request(model: Model) -> None:
-    uvicorn, fastapi = importlib.import_module("uvicorn"), importlib.import_module("fastapi")
+    fastapi = importlib.import_module("fastapi")
     application = fastapi.FastAPI()
 
     @application.get("/answer")
     def answer() -> str:
         return model()
 
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application, port=port, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
+    with Served(application) as port:
         _get(port, 4)
-    finally:
-        server.should_exit = True
-        thread.join()
     model.check(4)
+
+
+@pytest.mark.parametrize("connects", [False, True], ids=["open connection", "new connection"])
+def test_a_request_that_waits_in_its_socket_is_announced_before_the_answer_to_the_one_before(
+    model: Model, connects: bool
+) -> None:
+    fastapi = importlib.import_module("fastapi")
+    application = fastapi.FastAPI()
+    sends: list[Callable[[], None]] = []
+
+    @application.get("/answer")
+    async def answer() -> str:  # it keeps the server's loop from reading
+        for send in sends:
+            send()
+        sends.clear()
+        return model()
+
+    with Served(application) as port, ExitStack() as lines:
+        one, other = (lines.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(2))
+        _ask_over(one)
+        if not connects:
+            _ask_over(other)
+        model.wait_until_all_is_over()
+        known = len(model.sent)
+        sends.append(lambda: other.sendall(_QUESTION))
+        _ask_over(one)
+        _read_answer(other)
+        model.wait_until_all_is_over()
+    course = [type(message) for message in model.sent[known:]]
+    a_request = [say.RequestExpected, say.RequestCalled, say.RequestAnswered]
+    assert course == [*a_request[:2], a_request[0], a_request[2], *a_request[1:]]
 
 
 def test_an_answer_is_given_before_background_work_is_done(model: Model) -> None:
@@ -162,8 +141,9 @@ def test_an_answer_is_given_before_background_work_is_done(model: Model) -> None
         model()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"answer"})
+        for _ in range(20):
+            await asyncio.sleep(0)  # the loop has read what there is
         assert isinstance(model.sent[-1], say.RequestAnswered)
-        await asyncio.sleep(0)
 
     hypercorn = importlib.import_module("hypercorn.app_wrappers")
     asyncio.run(_ask(hypercorn.ASGIWrapper(application).app))
@@ -298,16 +278,16 @@ def test_grpc_requests_that_never_reach_the_program_are_over_all_the_same(model:
             first = call.future(b"?")
             assert inside.wait(60)
             queued = call.future(b"?")  # it waits for the thread
-            while _count(model, say.RequestExpected) < 3:
+            while model.count(say.RequestExpected) < 3:
                 pass
             with pytest.raises(grpc.RpcError, match="Concurrent RPC limit exceeded"):
                 call(b"one too many")
             queued.cancel()
             holds.set()
             assert first.result() == b"answer?"
-            until(lambda: _count(model, say.RequestAnswered) == 5, "all to be over")
+            until(lambda: model.count(say.RequestAnswered) == 5, "all to be over")
         server.stop(None).wait()
-    assert _count(model, say.RequestExpected) == 4
+    assert model.count(say.RequestExpected) == 4
 
 
 def test_a_framework_is_watched_when_the_program_imports_it_later(
@@ -333,19 +313,21 @@ def test_another_version_of_a_framework_is_one_line_and_no_error(
     assert capfd.readouterr().err.startswith("neaptide: requests of flask.app are not seen when they arrive: ")
 
 
-def _count(model: Model, kind: type[say.Message]) -> int:
-    return sum(isinstance(message, kind) for message in model.sent)
-
-
 def _get(port: int, count: int) -> None:
     for _ in range(count):
-        while True:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/answer") as response:
-                    assert response.read() == b'"answer"'
-                break
-            except ConnectionRefusedError:
-                pass
-            except urllib.error.URLError as error:
-                if not isinstance(error.reason, ConnectionRefusedError):
-                    raise
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/answer") as response:
+            assert response.read() == b'"answer"'
+
+
+_QUESTION = b"GET /answer HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def _ask_over(line: socket.socket) -> None:
+    line.sendall(_QUESTION)
+    _read_answer(line)
+
+
+def _read_answer(line: socket.socket) -> None:
+    said = b""
+    while not said.endswith(b'"answer"'):
+        said += line.recv(1 << 16)

@@ -109,6 +109,13 @@ def test_nobody_is_held_for_a_request_for_which_the_program_does_not_call_its_mo
     assert danger(serving(expected=(0, 90 * MS)), now=100 * MS).at_ns == (90 + 80 - 10 - 2) * MS
 
 
+def test_a_program_has_its_time_to_call_its_model_from_when_it_has_read_the_request() -> None:
+    late = serving(latency_critical=True, expected=(0,), expected_since=(300 * MS,))
+    assert gate(danger(late, now=301 * MS), TRAINS, 301 * MS) == SetGate("train", open=False, holds_light=True)
+    assert danger(late, now=301 * MS).wake_ns(301 * MS) == 400 * MS
+    assert danger(late, now=400 * MS).at_ns == NEVER
+
+
 def test_nobody_is_held_for_an_iteration_that_stands_still() -> None:
     stuck = serving(state=JobState.RUNNING, serving=(0,), started_ns=0)
     last = 4 * 10 * MS + 500 * MS

@@ -33,6 +33,7 @@ HEADER = Header(
 ENTRIES: tuple[Entry, ...] = (
     ev.JobArrived(0, "a"),
     ev.RequestArrived(0, "a"),
+    ev.CallWithdrawn(1, "a"),
     ev.RequestArrived(1, "a", arrived_ns=0, expected=True, tracked=True),
     ev.RequestCalled(1, "a", 0, joins=True),
     ev.RequestAnswered(1, "a", 0, 1),

@@ -8,6 +8,7 @@ from builders import training_trace
 from neaptide.core.control.actions import Admit, Start
 from neaptide.core.control.controller import Decided, Entry, Refused
 from neaptide.core.control.events import (
+    CallWithdrawn,
     IterationEnded,
     JobArrived,
     JobEnded,
@@ -159,6 +160,12 @@ def test_a_tracked_request_is_answered_when_the_program_says_so_and_not_by_an_it
     after = metrics_of([*entries, answer], [inference("s", 20)], 30)
     assert (after.jobs[0].latencies_ns, after.jobs[0].in_time, after.attainment) == ([21], 0, 0.0)
     assert metrics_of([*entries, answer], [inference("s", 21)], 30).attainment == 1.0
+
+
+def test_a_call_that_was_withdrawn_was_no_request() -> None:
+    entries: list[Entry] = [JobArrived(0, "s"), RequestArrived(1, "s", arrived_ns=1, tracked=True)]
+    entries += [RequestArrived(2, "s"), CallWithdrawn(3, "s")]
+    assert measure(entries, [inference("s", 5)], 20).jobs[0].requests == 1
 
 
 def serving(deadline_ns: int | None, until: int) -> Metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -56,14 +57,15 @@ class Account:
     in_deadline_class: bool = False
     share: float | None = None
     in_flight: int | None = None
-    # Arrival times of samples. `requests` and `expected` are sorted.
+    # Arrival times of samples. `requests`, `expected` and `unanswered` are sorted.
     requests: list[int] = field(default_factory=list)  # they wait for an iteration
     expected: list[int] = field(default_factory=list)  # the program has not called its model for them yet
+    known_ns: dict[int, int] = field(default_factory=dict)  # of `expected`: since when each is known
+    unanswered: list[int] = field(default_factory=list)  # those whose answers the program will tell of
     joining: tuple[int, ...] = ()  # the next iteration serves them beside its own
     serving: tuple[int, ...] = ()  # the running iteration serves them
     answering: tuple[int, ...] = ()  # the last iterations served them, and the program has not answered them yet
-    answered_early: tuple[int, ...] = ()  # of `serving`: answered before the iteration was reported
-    tracked: bool = False  # its program says when it has answered a request
+    answered_early: tuple[int, ...] = ()  # of those above: answered before their iteration was reported
     reserve: float = FIRST_RESERVE
     sizes: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))  # of its last iterations
     shown: JobView | None = None  # the last view, unless something has changed since
@@ -127,12 +129,35 @@ class Account:
             deadline_ns = round(self.job.deadline_seconds * 1e9)
             self.reserve = next_reserve(self.reserve, took_ns, deadline_ns, self.job.deadline_quantile)
 
-    def served(self) -> None:
+    def expect(self, arrived_ns: int, now_ns: int) -> None:
+        """A request is known for which the program has yet to call its model."""
+        insort(self.expected, arrived_ns)
+        self.known_ns[arrived_ns] = now_ns
+
+    def expect_no_more(self, arrived_ns: int) -> None:
+        """The program has called its model for the request, or has answered it."""
+        discard(self.expected, arrived_ns)
+        if arrived_ns not in self.expected:
+            self.known_ns.pop(arrived_ns, None)
+
+    def served(self, now_ns: int) -> None:
         """An iteration has ended: its requests are answered, or the program is about to say so of each."""
-        if self.tracked:
-            late = [each for each in self.serving if each not in self.answered_early]
-            self.answering = (*self.answering, *late)[-_MOST_ANSWERING:]
-        self.serving = self.answered_early = ()
+        late = [each for each in self.serving if each in self.unanswered]
+        self.answering = (*self.answering, *late)[-_MOST_ANSWERING:]
+        for each in self.serving:
+            if each not in late and each not in self.answered_early:
+                self.answered(now_ns - each)
+        self.answered_early = tuple(each for each in self.answered_early if each not in self.serving)
+        self.serving = ()
+
+    def withdraw_call(self, now_ns: int) -> None:
+        """No iteration is to come for the requests of the last call, for which one waits or was started."""
+        called = (*self.requests, *self.joining, *self.serving)
+        self.requests.clear()
+        self.joining = self.serving = self.answered_early = ()
+        for each in called:
+            if each in self.unanswered:  # the program may call its model for it again
+                self.expect(each, now_ns)
 
     def move(self, state: JobState, now_ns: int) -> None:
         assert state in LEGAL[self.state], f"job {self.job.name} cannot go from {self.state} to {state}"
@@ -196,6 +221,7 @@ class Account:
             in_flight=self.in_flight,
             requests=tuple(self.requests),
             expected=tuple(self.expected),
+            expected_since=tuple([self.known_ns[each] for each in self.expected]),
             serving=self.serving,
             answering=self.answering,
             deadline_ns=self.deadline_ns,
@@ -204,3 +230,10 @@ class Account:
             demand_ns=expected_ns(self.profile.solo_ns, self.sizes),
         )
         return self.shown
+
+
+def discard(times_ns: list[int], at_ns: int) -> None:
+    """Remove a time from a sorted list, if it is there."""
+    index = bisect_left(times_ns, at_ns)
+    if index < len(times_ns) and times_ns[index] == at_ns:
+        del times_ns[index]

@@ -63,6 +63,16 @@ class RequestAnswered(Event, frozen=True, tag="request_answered"):
     took_ns: Nanoseconds  # from when it reached the program to its answer
 
 
+class CallWithdrawn(Event, frozen=True, tag="call_withdrawn"):
+    """No iteration is to come for the program's last call of its model. On real processes only.
+
+    The call launched nothing, and an iteration that was started for it has not begun; or it ran without having been
+    started, as while the daemon was silent.
+    """
+
+    job: str
+
+
 class PhaseEnded(Event, frozen=True, tag="phase_ended"):
     """The device has passed the last op of a phase of the job's running iteration."""
 

@@ -6,7 +6,7 @@ How many iterations run at once is the policy's decision.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ import msgspec
 
 from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
-from neaptide.core.control.account import Account
+from neaptide.core.control.account import Account, discard
 from neaptide.core.control.engine import Observation
 from neaptide.core.control.job import INFERENCE, QUEUED, READY, RUNNING, SUSPENDED, Job, JobState
 from neaptide.core.control.refusals import Refusals
@@ -141,11 +141,10 @@ class Ledger:
                 self._shares.join(account)
             case ev.RequestArrived():
                 arrived_ns = event.at_ns if event.arrived_ns is None else event.arrived_ns
-                account.tracked = event.tracked
                 for _ in range(event.count):
-                    self._await_iteration(account, arrived_ns, event.expected)
+                    self._take_request(account, event, arrived_ns)
             case ev.RequestCalled():
-                _discard(account.expected, event.arrived_ns)
+                account.expect_no_more(event.arrived_ns)
                 if not event.joins:
                     self._await_iteration(account, event.arrived_ns)
                 elif account.state_on_device is RUNNING:
@@ -153,12 +152,15 @@ class Ledger:
                 else:
                     account.joining += (event.arrived_ns,)
             case ev.RequestAnswered():
-                # It waits no longer, whether the program called its model for it or not.
-                _discard(account.expected, event.arrived_ns)
-                _discard(account.requests, event.arrived_ns)
+                # If the program has called its model for it, the call waits for an iteration all the same.
+                account.expect_no_more(event.arrived_ns)
+                discard(account.unanswered, event.arrived_ns)
                 account.answering = tuple(each for each in account.answering if each != event.arrived_ns)
-                account.answered_early += (event.arrived_ns,) if event.arrived_ns in account.serving else ()
+                called = (*account.requests, *account.joining, *account.serving)
+                account.answered_early += (event.arrived_ns,) if event.arrived_ns in called else ()
                 account.answered(max(event.at_ns - event.arrived_ns, 0))
+            case ev.CallWithdrawn():
+                self._withdraw_call(account, event.at_ns)
             case ev.IterationEnded():
                 self._end_iteration(account, event)
             case ev.JobStalled():
@@ -182,11 +184,26 @@ class Ledger:
             case ev.JobFailed() | ev.JobLeft():
                 self._end(account, JobState.FAILED, event.at_ns)
 
-    def _await_iteration(self, account: Account, arrived_ns: int, expected: bool = False) -> None:
+    def _take_request(self, account: Account, event: ev.RequestArrived, arrived_ns: int) -> None:
         """Note a sample. An expected one waits for the call of the model first, any other for an iteration."""
+        if event.tracked:
+            insort(account.unanswered, arrived_ns)
+        if event.expected:
+            account.expect(arrived_ns, event.at_ns)
+        else:
+            self._await_iteration(account, arrived_ns)
+
+    def _await_iteration(self, account: Account, arrived_ns: int) -> None:
         if not account.requests and account.state is READY:
             self._shares.join(account)
-        insort(account.expected if expected else account.requests, arrived_ns)
+        insort(account.requests, arrived_ns)
+
+    def _withdraw_call(self, account: Account, now_ns: int) -> None:
+        account.withdraw_call(now_ns)
+        if account.state is RUNNING:
+            account.move(READY, now_ns)
+        elif account.state_on_device is RUNNING:
+            account.before_suspension = READY
 
     def _resumed(self, account: Account, event: ev.JobResumed) -> None:
         now_ns = event.at_ns
@@ -225,9 +242,7 @@ class Ledger:
         account.stalled = False
         done_ns = work_ns(account.profile.solo_ns, event.iterations, event.work)
         account.iterations_done += event.iterations
-        for arrived_ns in account.serving if not account.tracked else ():
-            account.answered(event.at_ns - arrived_ns)
-        account.served()
+        account.served(event.at_ns)
         if account.job.kind is INFERENCE:
             account.sizes.append((event.iterations if event.work is None else event.work) / event.iterations)
         account.recent_ns = event.took_ns // event.iterations
@@ -327,10 +342,3 @@ class Ledger:
             overflow=self._overflow,
             holds_launched=self._holds_launched,
         )
-
-
-def _discard(times_ns: list[int], at_ns: int) -> None:
-    """Remove a time from a sorted list, if it is there."""
-    index = bisect_left(times_ns, at_ns)
-    if index < len(times_ns) and times_ns[index] == at_ns:
-        del times_ns[index]

@@ -60,6 +60,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[int, ...]  # arrival times of the samples that wait, oldest first
     # Arrival times of samples that have reached the program, which has not called its model for them yet; oldest first.
     expected: tuple[int, ...] = ()
+    expected_since: tuple[int, ...] = ()  # since when each of these is known
     serving: tuple[int, ...] = ()  # arrival times of the samples that the running iteration serves
     # Arrival times of samples whose iteration has ended, and that the program has not answered yet.
     answering: tuple[int, ...] = ()

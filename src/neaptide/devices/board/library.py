@@ -94,6 +94,7 @@ _SIGNATURES: dict[str, Signature] = {
     "port_free": (_INT, (_HANDLE, _U64)),
     "port_withdraw": (None, (_HANDLE,)),
     "port_arm_iteration": (None, (_HANDLE,)),
+    "port_disarm_iteration": (_INT, (_HANDLE,)),
     "port_end_iteration": (_INT, (_HANDLE, _HANDLE)),
     "port_take_recent": (None, (_HANDLE, _HANDLE, _HANDLE)),
     "port_expect": (None, (_HANDLE, _HANDLE, _U64)),

@@ -173,6 +173,10 @@ class Port:
         """Make the next launch begin an iteration on the board and wait for its permit."""
         self._library.neaptide_port_arm_iteration(self._handle)
 
+    def disarm_iteration(self) -> bool:
+        """The next launch begins no iteration after all; False, changing nothing, when one has come."""
+        return bool(self._library.neaptide_port_disarm_iteration(self._handle))
+
     def end_iteration(self) -> IterationFacts | None:
         """End the iteration that was launched; None, changing nothing, when it launched nothing."""
         native = _iteration_type()()

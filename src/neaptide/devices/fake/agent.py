@@ -148,6 +148,10 @@ class FakeAgent:
         with self._lock:
             self._port.arm_iteration()
 
+    def disarm_iteration(self) -> bool:
+        with self._lock:
+            return self._port.disarm_iteration()
+
     def end_iteration(self) -> IterationFacts | None:
         with self._lock:
             return self._port.end_iteration()

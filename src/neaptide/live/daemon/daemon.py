@@ -110,6 +110,8 @@ class Daemon:
                 self._requests.called(job, message)
             case say.RequestAnswered() if job is not None and not job.trains:
                 self._requests.answered(job, message)
+            case say.CallWithdrawn() if job is not None and not job.trains:
+                self._requests.withdrawn(job)
             case say.Grew() if job is not None:
                 self._grew(job, message.peak_bytes)
             case say.Hello() if job is None:
@@ -275,8 +277,8 @@ class Daemon:
         if self._engine.jobs:
             self._timers.start("departed", _DEPARTED_SECONDS, self._look_for_departed)
         self._memory_history.keep_looking()
-        # Now, after the permits were given: later the log would delay permits more. While no job waits for a permit, even
-        # one line is written now: the daemon would take longer to wake up for it.
+        # Now, after the permits were given: later the log would delay permits more. While no job waits for a permit, the
+        # daemon writes even one line at once: to wake up for it would take longer.
         if self._log.pending >= _FEW_LINES or self._engine.all_run_ahead:
             self._log.flush()
         elif self._log.pending:

@@ -17,7 +17,7 @@ from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason, UnreportedIterations
 from neaptide.live.daemon.clock import Clock
 from neaptide.live.daemon.host_moves import HostMoves
-from neaptide.live.daemon.permits import Permits
+from neaptide.live.daemon.permits import Permits, on_device
 from neaptide.live.protocol.messages import IterationEnded, ProtocolError
 
 # A ceiling is set this much above what a job needs: memory is leased in chunks, with gaps between the blocks in them.
@@ -194,7 +194,19 @@ class LiveEngine:
             if not job.unreported.count:
                 self._unreported.append(job)
             job.unreported.add(ended, count, steps)
+        elif not (job.running or job.trains):  # it ran without a start, so none is due to its request
+            self.post(ev.CallWithdrawn(self.now_ns, job.name))
         return count
+
+    def take_back_permit(self, job: AttachedJob) -> bool:
+        """Take back the start of the running iteration; False, changing nothing, when it has begun."""
+        self.permits.close(job)
+        if on_device(job, self.board.progress(job.slot)):
+            self.permits.give(job)
+            return False
+        job.started -= 1
+        job.running = False
+        return True
 
     def report_iterations(self) -> None:
         """Post one event for all iterations of a job that have ended since the last report."""

@@ -57,6 +57,16 @@ class Requests:
         if arrived_ns is not None:
             self._engine.post(ev.RequestAnswered(self._engine.now_ns, job.name, arrived_ns, message.took_ns))
 
+    def withdrawn(self, job: AttachedJob) -> None:
+        """The job's last call of its model launched nothing: a permit for it is taken back."""
+        if not job.arrived:
+            return
+        if job.running and not self._engine.take_back_permit(job):
+            job.request_assumed = True  # the next call has used the permit, and is to say so
+            return
+        job.request_assumed = False
+        self._engine.post(ev.CallWithdrawn(self._engine.now_ns, job.name))
+
     def assume(self) -> None:
         """Assume a request for each job off the device whose program waits for the device without one.
 

@@ -125,7 +125,7 @@ class Client:
             self._inside[threading.get_ident()] = self._agent.launched()
             if not self._open:
                 self._open_iteration(serving, trained)
-            elif self._growth is not None and self.settings.kind is JobKind.INFERENCE:
+            elif self._growth is not None and self._serves_requests:
                 self._requests.call(joins=True)
 
     def end_forward(self) -> None:
@@ -147,6 +147,9 @@ class Client:
                 self._report(self._growth, facts)
             elif launched is not None and self._agent.launched() > launched:
                 self._extra += 1  # its kernels belong to the iteration that another thread has ended
+            elif self._open and not self._inside and self._serves_requests and self._agent.disarm_iteration():
+                self._open = False
+                self._requests.withdraw_call()
             # Otherwise nothing was launched: the next iteration takes its place.
             if not self._open and self._others_are_inside():
                 self._open_iteration(serving=False, trained=True)
@@ -175,8 +178,13 @@ class Client:
             self._unarmed += 1
         else:
             self._agent.arm_iteration()
-            if self.settings.kind is JobKind.INFERENCE:
+            if self._serves_requests:
                 self._requests.call(joins=False)
+
+    @property
+    def _serves_requests(self) -> bool:
+        """Whether the calls of its model are requests."""
+        return self.settings.kind is JobKind.INFERENCE
 
     def _report(self, growth: Growth, facts: IterationFacts) -> None:
         """Report the end of the process's iteration."""
@@ -195,7 +203,7 @@ class Client:
 
         A thread that serves goes on without one: an iteration that it might not begin would be a request too many.
         """
-        if not self._inside or self.settings.kind is JobKind.INFERENCE:
+        if not self._inside or self._serves_requests:
             return False
         alive = {thread.ident for thread in threading.enumerate()}
         self._inside = {thread: launched for thread, launched in self._inside.items() if thread in alive}

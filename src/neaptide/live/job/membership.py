@@ -70,6 +70,8 @@ class Membership:
     def become(self, settings: JobSettings) -> None:
         """Take over what the program says of the job. Requests to a job that serves are seen when they arrive."""
         self.settings = settings
+        if self._boundaries is not None:
+            self._boundaries.serves = settings.kind is JobKind.INFERENCE
         if settings.kind is JobKind.INFERENCE and not self._watches_servers:
             self._watches_servers = True
             watch_servers(self.requests)

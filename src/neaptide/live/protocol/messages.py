@@ -21,7 +21,7 @@ from neaptide.core.control.job import DisplayState, JobKind
 from neaptide.core.rules.reserve import DEFAULT_QUANTILE
 from neaptide.core.traces.trace import Phase
 
-VERSION = 7
+VERSION = 8
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.NAME_BYTES)]
 REASON_LETTERS = 4096
@@ -117,6 +117,10 @@ class RequestAnswered(Message, frozen=True):
 
     request: RequestNumber
     took_ns: Duration  # since it reached the program
+
+
+class CallWithdrawn(Message, frozen=True):
+    """The program's last call of its model has returned and launched nothing, so no iteration is to come for it."""
 
 
 class PhaseEnded(Message, frozen=True):
@@ -264,6 +268,7 @@ ToDaemon = (
     | RequestExpected
     | RequestCalled
     | RequestAnswered
+    | CallWithdrawn
     | PhaseEnded
     | IterationEnded
     | Grew

@@ -100,11 +100,22 @@ def _claims(job: JobView, now_ns: int) -> Iterator[tuple[int, int]]:
 
 
 def _waiting(job: JobView, now_ns: int) -> Sequence[int]:
-    """Arrivals that no iteration serves. If the program has called its model for none, those too late are left out."""
+    """Arrivals that no iteration serves. If the program has called its model for none, those of which it has known
+    for longer than their deadline are left out.
+    """
     assert job.deadline_ns is not None
     if job.requests or job.serving:
         return job.arrivals
-    return [each for each in job.expected if now_ns < each + job.deadline_ns]
+    return [each for each, since_ns in _known(job) if now_ns < since_ns + job.deadline_ns]
+
+
+def _known(job: JobView) -> Iterator[tuple[int, int]]:
+    """Arrivals for which the program has yet to call its model, and since when each is known.
+
+    The program may have read a request long after it reached the machine. It then has as much time for its call as for
+    another request.
+    """
+    return zip(job.expected, job.expected_since or job.expected, strict=True)
 
 
 def _helps_until_ns(job: JobView, now_ns: int) -> int:
@@ -113,7 +124,7 @@ def _helps_until_ns(job: JobView, now_ns: int) -> int:
     if job.requests or job.serving:
         since_ns = job.started_ns if job.state is RUNNING else job.since_ns
         return since_ns + round(_PATIENCE * demand_ns(job)) + _PATIENCE_NS
-    if coming := _waiting(job, now_ns):
+    if coming := [since_ns for _, since_ns in _known(job) if now_ns < since_ns + job.deadline_ns]:
         return min(coming) + job.deadline_ns
     return job.since_ns + _ANSWER_NS if _is_answering(job) else NEVER
 

@@ -125,6 +125,10 @@ def _note(record: JobRecord, event: ev.Event) -> None:
                 record.tracked_ns.add(arrived_ns)
         case ev.RequestAnswered():
             record.answer(event.at_ns, event.arrived_ns, event.took_ns)
+        case ev.CallWithdrawn():
+            called = [each for each in record.waiting_ns if each not in record.tracked_ns]
+            record.requests -= len(called)
+            record.waiting_ns = [each for each in record.waiting_ns if each in record.tracked_ns]
         case ev.IterationEnded():
             record.iterations += event.iterations
             record.device_ns += work_ns(record.job.solo_ns, event.iterations, event.work)

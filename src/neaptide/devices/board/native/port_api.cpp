@@ -153,6 +153,7 @@ int neaptide_port_free(ScriptedPort* port, std::uint64_t address) {
 void neaptide_port_withdraw(ScriptedPort* port) { port->claim.reset(); }
 
 void neaptide_port_arm_iteration(ScriptedPort* port) { port->port.arm_iteration(); }
+int neaptide_port_disarm_iteration(ScriptedPort* port) { return port->port.disarm_iteration() ? 1 : 0; }
 /// 1, or 0 when no iteration was launched.
 int neaptide_port_end_iteration(ScriptedPort* port, PortIteration* facts) {
   const auto iteration = port->port.end_iteration();

@@ -118,6 +118,13 @@ bool Gates::permit_iteration() {
   return true;
 }
 
+bool Gates::disarm_iteration() {
+  std::lock_guard lock(permit_mutex_);
+  if (iteration_ || !(closed_.load() & kPermit)) return false;
+  set(kPermit, false);
+  return true;
+}
+
 void Gates::await_permit() {
   std::uint64_t iteration = 0;
   {

@@ -59,6 +59,8 @@ class Gates {
   bool execution_open() const { return !(closed_.load() & kExecution); }
   /// Makes the next launch begin an iteration on the board and wait for its permit.
   void arm_iteration() { set(kPermit, true); }
+  /// The next launch begins no iteration after all. False, changing nothing, when one has come.
+  bool disarm_iteration();
   /// Iterations that were permitted so far, and when the newest was.
   std::uint64_t iterations_begun() const { return begun_.load(); }
   std::uint64_t iteration_began_ns() const { return began_ns_.load(); }

@@ -80,6 +80,8 @@ class LaunchPort {
   // Iterations.
   /// Makes the next launch begin an iteration on the board and wait for its permit.
   void arm_iteration() { gates_.arm_iteration(); }
+  /// See Gates::disarm_iteration().
+  bool disarm_iteration() { return gates_.disarm_iteration(); }
   /// Ends the iteration that was launched; nothing, changing nothing, when none was since the last call.
   std::optional<LaunchedIteration> end_iteration();
   /// Has the board keep room for the iterations to come; see LeaseForecast::set().

@@ -102,6 +102,7 @@ inline void bind_launching(py::module_& m, const Device& device) {
   m.def("open_execution_gate", [=] { device.port().gates().open_execution(); });
   m.def("execution_gate_open", [=] { return device.port().gates().execution_open(); });
   m.def("arm_iteration", [=] { device.port().gates().arm_iteration(); });
+  m.def("disarm_iteration", [=] { return device.port().gates().disarm_iteration(); });
   m.def("iterations_begun", [=] { return device.port().gates().iterations_begun(); });
   m.def("iteration_began_ns", [=] { return device.port().gates().iteration_began_ns(); });
   m.def("refuse_launches", [=](const std::string& reason) { device.port().gates().refuse(reason); });

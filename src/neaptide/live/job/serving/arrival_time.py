@@ -13,11 +13,17 @@ _AT = 8 + 11 * _SINCE_DATA.size
 _MOST_NS = 3_600_000_000_000  # what is older is no request that waits
 
 
-def waited_ns(transport: Any) -> int:
+def transport_waited_ns(transport: Any) -> int:
     """How long ago the last data came over a transport of asyncio, to a few milliseconds; 0 where nobody knows."""
+    with suppress(AttributeError):
+        return waited_ns(transport.get_extra_info("socket"))
+    return 0
+
+
+def waited_ns(connection: Any) -> int:
+    """The same for a socket."""
     with suppress(AttributeError, OSError, struct.error):
-        found = transport.get_extra_info("socket")
-        known = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT + _SINCE_DATA.size)
+        known = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _AT + _SINCE_DATA.size)
         since_ns = 1_000_000 * _SINCE_DATA.unpack_from(known, _AT)[0]
         return since_ns if since_ns < _MOST_NS else 0
     return 0

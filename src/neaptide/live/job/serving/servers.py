@@ -10,20 +10,26 @@ from types import ModuleType
 from typing import Any
 
 from neaptide.core.text import complain_aside
-from neaptide.live.job.serving import asgi, grpc_server, web_handlers, wsgi
+from neaptide.live.job.serving import asgi, grpc_server, pools, ray_serve, waitress, web_handlers, wsgi
 from neaptide.live.job.serving.requests import RequestBook
 
 Installer = Callable[[ModuleType, RequestBook], None]
 
 # What is changed of each module, once it has been imported. A request that passes several of them is one request.
 INSTALLERS: dict[str, Installer] = {
-    "starlette.applications": asgi.watch_starlette,  # FastAPI is one; so is the ingress of Ray Serve
+    "starlette.applications": asgi.watch_starlette,  # FastAPI is one
     "uvicorn.config": asgi.watch_uvicorn,
     "hypercorn.app_wrappers": asgi.watch_hypercorn,
     "flask.app": wsgi.watch_flask,
     "gunicorn.app.base": wsgi.watch_gunicorn,
+    "waitress.parser": waitress.watch_parser,
+    "waitress.task": waitress.watch_tasks,
     "aiohttp.web_app": web_handlers.watch_aiohttp,
+    "aiohttp.web_ws": web_handlers.watch_websockets,
     "grpc": grpc_server.watch_grpc,
+    "grpc.aio": grpc_server.watch_grpc_aio,
+    "ray.serve._private.replica": ray_serve.watch_replica,
+    "concurrent.futures.thread": pools.watch_pools,
 }
 
 

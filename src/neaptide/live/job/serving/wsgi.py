@@ -1,6 +1,7 @@
 """WSGI: Flask under any server, and any application under gunicorn.
 
-A request arrives when the server calls the application, and is answered when its whole body was taken.
+A request arrives when the server calls the application; under gunicorn and werkzeug when its last bytes reached the
+machine, under waitress when it was read (waitress.py). It is answered when its whole body was taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, serving
+from neaptide.live.job.serving.arrival_time import waited_ns
+from neaptide.live.job.serving.requests import Request, RequestBook, current_requests, serving, web_route
 
 
 def watch_flask(module: ModuleType, book: RequestBook) -> None:
@@ -30,17 +32,27 @@ def watch_gunicorn(module: ModuleType, book: RequestBook) -> None:
 
     @wraps(original)
     def wsgi(base: Any) -> Any:
-        application = original(base)
-        return lambda environ, start_response: _serve(application, environ, start_response, book)
+        return watched(original(base), book)
 
     module.BaseApplication.wsgi = wsgi
+
+
+def watched(application: Any, book: RequestBook) -> Any:
+    """An application that tells of its requests."""
+    return lambda environ, start_response: _serve(application, environ, start_response, book)
+
+
+def _waited_ns(environ: Any) -> int:
+    """How long the request waited for a thread of its server, where the server shows its connection."""
+    return max(waited_ns(environ.get(name)) for name in ("gunicorn.socket", "werkzeug.socket"))
 
 
 def _serve(application: Any, environ: Any, start_response: Any, book: RequestBook) -> Iterable[bytes]:
     if current_requests():  # a server has seen it
         body: Iterable[bytes] = application(environ, start_response)
         return body
-    request = book.arrive(f"{environ.get('REQUEST_METHOD', '')} {environ.get('PATH_INFO', '')}")
+    route = web_route(environ.get("REQUEST_METHOD", ""), environ.get("PATH_INFO", ""))
+    request = book.arrive(route, waited_ns=_waited_ns(environ))
     try:
         with serving((request,)):
             return _Body(application(environ, start_response), request, book)
