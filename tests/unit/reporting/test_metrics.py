@@ -165,7 +165,7 @@ def test_a_tracked_request_is_answered_when_the_program_says_so_and_not_by_an_it
 def test_a_call_that_was_withdrawn_was_no_request() -> None:
     entries: list[Entry] = [JobArrived(0, "s"), RequestArrived(1, "s", arrived_ns=1, tracked=True)]
     entries += [RequestArrived(2, "s"), CallWithdrawn(3, "s")]
-    assert measure(entries, [inference("s", 5)], 20).jobs[0].requests == 1
+    assert metrics_of(entries, [inference("s", 5)], 20).jobs[0].requests == 1
 
 
 def serving(deadline_ns: int | None, until: int) -> Metrics:

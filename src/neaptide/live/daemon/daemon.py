@@ -277,8 +277,8 @@ class Daemon:
         if self._engine.jobs:
             self._timers.start("departed", _DEPARTED_SECONDS, self._look_for_departed)
         self._memory_history.keep_looking()
-        # Now, after the permits were given: later the log would delay permits more. While no job waits for a permit, the
-        # daemon writes even one line at once: to wake up for it would take longer.
+        # Now, after the permits were given: later the log would delay permits more. While no job waits for a permit,
+        # the daemon writes even one line at once: to wake up for it would take longer.
         if self._log.pending >= _FEW_LINES or self._engine.all_run_ahead:
             self._log.flush()
         elif self._log.pending:
