@@ -16,6 +16,7 @@ import pytest
 
 from daemons import until
 from neaptide.live.job.serving import ray_serve
+from neaptide.live.job.serving.requests import Request, current_requests
 from neaptide.live.protocol import messages as say
 from served_model import Model, Served, watched_model
 
@@ -283,6 +284,7 @@ def test_a_request_that_ends_before_its_work_does_is_answered_and_the_work_is_a_
     fastapi = importlib.import_module("fastapi")
     application = fastapi.FastAPI()
     holds, done = threading.Event(), threading.Event()
+    requests: list[Request] = []
 
     def work() -> None:
         assert holds.wait(60)
@@ -291,6 +293,7 @@ def test_a_request_that_ends_before_its_work_does_is_answered_and_the_work_is_a_
 
     @application.get("/answer")
     async def answer() -> str:
+        requests.extend(current_requests())
         loop = asyncio.get_running_loop()
         try:
             await asyncio.wait_for(loop.run_in_executor(None, work), 0.01)
@@ -300,6 +303,7 @@ def test_a_request_that_ends_before_its_work_does_is_answered_and_the_work_is_a_
 
     with Served(application) as port:
         assert _read(port) == b'"too late"'
+        until(lambda: requests[0].answered, "the server to come to the end of the request")
         holds.set()
         assert done.wait(60)
     assert model.sent == [say.RequestArrived()]
