@@ -231,7 +231,6 @@ def test_an_application_of_wsgi_under_hypercorn_tells_of_its_requests(model: Mod
 
 
 def test_a_request_that_waits_for_a_thread_of_waitress_is_known(model: Model) -> None:
-    pytest.importorskip("waitress")
     waitress = importlib.import_module("waitress.server")
     holds, inside = threading.Event(), threading.Semaphore(0)
     application = _wsgi(model)
