@@ -60,7 +60,7 @@ def _report(found: Sequence[Evaluation]) -> Reproduction:
             "Where the paper gives no rule, zico has two of ours (policies/zico.py). They were chosen after trying "
             "them on the V100's pairs, so no claim on zico's speed counts as holding. The RTX 2080 Ti was not tried.",
             "A paging op fetches the share of its bytes that is away, at a bandwidth that was measured on another GPU "
-            "(simulation/engine.py). A driver that evicts what was used longest ago would fetch more.",
+            "(core/rules/over_the_link.h). A driver that evicts what was used longest ago would fetch more.",
         ),
         figures={name: save for each in found for name, save in _figures(each).items()},
     )
