@@ -48,6 +48,26 @@ def test_salus_fifo_runs_whole_jobs_in_the_order_in_which_they_came(engine: Engi
 
 
 @engines()
+def test_temporal_runs_one_iteration_at_a_time_and_then_the_one_that_has_waited_longest(engine: Engine) -> None:
+    tides = [Tide(name=name, steps=rise_and_fall(4), iterations=3) for name in "abc"]
+    facts = engine.run(Scene(tides=tides, budget=40, policy=POLICIES.make("temporal")))
+    facts.check_all_ended()
+    assert in_order(facts) == [("a", 1), ("b", 1), ("c", 1)] * 3
+    assert max(len(view.running) for view in facts.views) == 1
+
+
+@engines()
+def test_spatial_gives_each_job_its_peak_for_good_and_a_job_that_does_not_fit_waits_for_an_end(engine: Engine) -> None:
+    # Of 11 leases two jobs have 5 each, also while they hold 1: a third that would fit by turns waits.
+    tides = [Tide(name=name, steps=rise_and_fall(4), iterations=6) for name in "abc"]
+    facts = engine.run(Scene(tides=tides, budget=11, policy=POLICIES.make("spatial")))
+    facts.check_all_ended()
+    assert max(len(view.admitted) for view in facts.views) == 2
+    assert facts.place(facts.decided(Admit, "c")[0]) > facts.place(facts.events(JobEnded)[0])
+    assert not facts.decided(Suspend)
+
+
+@engines()
 def test_salus_fair_gives_jobs_the_same_time_and_not_the_same_number_of_iterations(engine: Engine) -> None:
     # One iteration of `slow` takes as long as three of `quick`: neither is ever ahead by more than one of its own.
     lasts = {"slow": 12, "quick": 4}

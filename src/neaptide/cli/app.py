@@ -75,10 +75,10 @@ Networks are estimated for the paper's device, which need not be here; the \
 estimates are kept, so that the first run takes longest. docs/papers.md says what \
 each experiment shows.
 
-Sharing: zico, salus, herald, wavelet, corner (servers beside training, and Tally's \
-table). One job in less memory: superneurons, checkmate, capuchin, gist, echo. \
-`all` runs every paper and writes one page: each claim, the published figure and \
-how we know it, ours, and whether the claim holds.
+Sharing: zico, salus, herald, wavelet, gandiva, antman, corner (servers beside \
+training, and Tally's table). One job in less memory: superneurons, checkmate, \
+capuchin, gist, echo. `all` runs every paper and writes one page: each claim, the \
+published figure and how we know it, ours, and whether the claim holds.
 
   neaptide reproduce zico --figure figures
   neaptide reproduce salus --json

@@ -17,7 +17,8 @@ from neaptide.core.control.actions import Action, SetGate, SetLimit, SetPlan, St
 from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED
 from neaptide.core.control.policy import Need, Policy
 from neaptide.core.control.view import JobView, View
-from neaptide.core.rules.admission import Together
+from neaptide.core.rules.admission import Together, spare_bytes
+from neaptide.policies.parts.admission import places
 from neaptide.policies.parts.idle import asked_again, long_idle_servers
 from neaptide.policies.parts.precedence import Precedence, in_turn
 
@@ -67,7 +68,7 @@ class AntMan(Policy):
             *[SetGate(job.name, is_open) for job, is_open in gates if job.gate_open is not is_open],
             *before,
             *order.moves,
-            *after,
+            *(after if _fit(order) else []),
             *[Start(job.name) for job in order.ready([guaranteed])],
         ]
         actions += [] if held else [Start(job.name) for job in order.beside]
@@ -95,6 +96,13 @@ class AntMan(Policy):
         elif not guaranteed.wants_to_run:
             return False
         return took_ns > self.bound * alone_ns > 0
+
+
+def _fit(order: Precedence) -> bool:
+    """Whether all jobs on the device fit as they are to be: not while iterations hold more, after a budget cut."""
+    leaving = [job for job in order.view.admitted if job.name in order.going]
+    coming = [job.profile for job in order.view.away if job.name in order.coming]
+    return spare_bytes([*places(order.view, leaving), *coming], order.view.budget_bytes) >= 0
 
 
 def _may_change(jobs: Sequence[JobView], view: View) -> bool:

@@ -71,6 +71,11 @@ def count_verdicts(claims: Sequence[Claim]) -> dict[Verdict, int]:
     return {verdict: sum(claim.verdict is verdict for claim in claims) for verdict in Verdict}
 
 
+def other_settings(claims: Sequence[Claim]) -> list[str]:
+    """In what our setting differs from the paper's, each difference once."""
+    return list(dict.fromkeys(claim.other_setting for claim in claims if claim.other_setting)) or ["It does not."]
+
+
 def totals(claims: Sequence[Claim]) -> str:
     """How many of all claims hold, in one sentence, and what never counts as holding."""
     holding = [claim for claim in claims if claim.verdict is Verdict.HOLDS]

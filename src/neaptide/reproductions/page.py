@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-from neaptide.reproductions.claims import Verdict, count_verdicts, totals
+from neaptide.reproductions.claims import Verdict, count_verdicts, other_settings, totals
 from neaptide.reproductions.result import Reproduction, claim_values
 
 
@@ -28,6 +28,7 @@ def claims_page(found: Sequence[Reproduction], failed: Mapping[str, str]) -> str
                 "claims": [claim_values(claim) for claim in each.claims],
                 "counts": list(count_verdicts(each.claims).values()),
                 "goals": each.goals,
+                "other_settings": other_settings(each.claims),
                 "unknown": each.unknown,
                 "differs": each.differs,
             }

@@ -47,6 +47,19 @@ class PairResult:
     stalls: dict[str, float]  # per iteration, by policy
     runs: Sequence[SimulatedRun]
 
+    def of_alone(self, policy: str) -> tuple[float, float]:
+        """What each job does in the whole run, of what it would do alone; needs the kept runs.
+
+        Unlike `progress` it also counts the time in which a job is away.
+        """
+        (run,) = [run for run in self.runs if run.row.policy == policy]
+        first, second = (record.work_ns / run.outcome.end_ns for record in run.row.metrics.jobs)
+        return first, second
+
+    def use(self, policy: str) -> float:
+        """The share of the device's compute that both jobs use together; needs the kept runs."""
+        return sum(work * share for work, share in zip(self.of_alone(policy), self.utilisations, strict=True))
+
     def throughput(self, policy: str) -> float:
         return sum(self.progress[policy]) / sum(self.progress["temporal"])
 
@@ -92,15 +105,16 @@ def run_pair(
     *,
     budget_bytes: int | None = None,
     keep: bool = False,
+    priorities: tuple[int, int] = (0, 0),
 ) -> PairResult:
-    """Run a pair under policies; `keep` the runs if they will be drawn."""
+    """Run a pair under policies; `keep` the runs if more of them will be shown."""
     first, second = (laboratory.profile(each.model, each.batch) for each in members)
     budget = budget_bytes or half_way_budget(first, second, laboratory.device.memory_bytes)
     models = [each.model for each in members]
     titles = models if models[0] != models[1] else [f"{models[0]}-1", f"{models[1]}-2"]
     submissions = [
-        Submission(Job(name=title, trace=laboratory.trace(each.model, each.batch)))
-        for title, each in zip(titles, members, strict=True)
+        Submission(Job(name=title, trace=laboratory.trace(each.model, each.batch), priority=priority))
+        for title, each, priority in zip(titles, members, priorities, strict=True)
     ]
     until_ns = ROUNDS * (first.solo_ns + second.solo_ns)
     runs = compare(submissions, laboratory.device, budget, policies(*names), until_ns=until_ns)

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from neaptide.reporting.terminal.tables import plain_table
-from neaptide.reproductions.claims import Claim, Verdict, count_verdicts, totals
+from neaptide.reproductions.claims import Claim, Verdict, count_verdicts, other_settings, totals
 from neaptide.reproductions.result import Goal, Reproduction, Table
 
 _STYLES = {Verdict.HOLDS: "green", Verdict.DOES_NOT: "bold red", Verdict.CANNOT: "yellow"}
@@ -34,7 +34,7 @@ def print_reproduction(found: Reproduction, console: Console) -> None:
     _print_title("Our own goals", console)
     _print_goals(found.goals, console)
     for name, lines in (
-        ("In what our setting differs", _other_settings(found.claims)),
+        ("In what our setting differs", other_settings(found.claims)),
         ("Unknown", found.unknown),
         ("Why ours differs", found.differs),
     ):
@@ -48,18 +48,19 @@ def print_claims(found: Reproduction, console: Console) -> None:
     """Print the claims and the goals of one paper, without its tables."""
     _print_title(f"{found.paper} on {found.device}", console)
     console.print(claims_table(found.claims))
-    _print_goals(found.goals, console)
+    if found.goals:
+        _print_goals(found.goals, console)
     console.print()
 
 
 def print_summary(found: Sequence[Reproduction], failed: Mapping[str, str], console: Console) -> None:
     """Print one line per paper: how many claims have which verdict; then the papers that could not be run."""
     table = plain_table()
-    for head in ("paper", *(verdict.value for verdict in Verdict), "of our own goals"):
+    for head in ("paper", *(verdict.value for verdict in Verdict), "our own goals that hold"):
         table.add_column(head, justify="left" if head == "paper" else "right")
     for each in found:
         counts = [str(count) for count in count_verdicts(each.claims).values()]
-        table.add_row(Text(each.paper), *counts, f"{sum(goal.holds for goal in each.goals)} of {len(each.goals)} hold")
+        table.add_row(Text(each.paper), *counts, _goals_that_hold(each.goals))
     _print_title("All papers", console)
     console.print(table)
     console.print(totals([claim for each in found for claim in each.claims]))
@@ -70,8 +71,10 @@ def print_summary(found: Sequence[Reproduction], failed: Mapping[str, str], cons
 def claims_table(claims: Sequence[Claim]) -> RichTable:
     """Published beside ours, how we know the published figure, whether the setting is the same, and the verdict."""
     table = plain_table()
-    for head, ratio in (("claim", 9), ("published", 5), ("known", 0), ("ours", 5), ("setting", 0), ("verdict", 5)):
-        table.add_column(head, ratio=ratio or None, no_wrap=not ratio, overflow="fold", vertical="top")
+    widest = {"published": 16, "ours": 19, "verdict": 16}  # the rest is for the claims: long lines are read faster
+    for head in ("claim", "published", "known", "ours", "setting", "verdict"):
+        fixed = head in ("known", "setting")
+        table.add_column(head, max_width=widest.get(head), no_wrap=fixed, overflow="fold", vertical="top")
     for claim in claims:
         verdict = Text(claim.verdict.value, _STYLES[claim.verdict])
         if claim.marked:
@@ -82,13 +85,15 @@ def claims_table(claims: Sequence[Claim]) -> RichTable:
 
 
 def _print_goals(goals: Sequence[Goal], console: Console) -> None:
+    if not goals:
+        console.print("None.")
     for goal in goals:
         mark = Text("holds", "green") if goal.holds else Text("FAILS", "bold red")
         _print_item(mark, f"{goal.says}: {goal.found}", console)
 
 
-def _other_settings(claims: Sequence[Claim]) -> list[str]:
-    return list(dict.fromkeys(claim.other_setting for claim in claims if claim.other_setting)) or ["It does not."]
+def _goals_that_hold(goals: Sequence[Goal]) -> str:
+    return f"{sum(goal.holds for goal in goals)} of {len(goals)}" if goals else "none"
 
 
 def _print_title(title: str, console: Console) -> None:

@@ -21,10 +21,11 @@ from neaptide.reproductions import laboratory, pairs, serving, translation
 from neaptide.reproductions.laboratory import Laboratory
 from neaptide.reproductions.mps import on_part
 from neaptide.reproductions.pairs import half_way_budget
-from neaptide.reproductions.papers import corner, herald, salus
+from neaptide.reproductions.papers import antman, corner, gandiva, herald, salus
 from neaptide.reproductions.repetition import repeated
-from neaptide.reproductions.zico_pairs import OVERSUBSCRIBED
+from neaptide.reproductions.zico_pairs import LABELS, OVERSUBSCRIBED
 from neaptide.scenarios.trace_cache import TraceKey
+from neaptide.simulation.outcome import MemorySeries
 from reproductions import HEADINGS, headings_of, reproduced
 from tides import MIB, tide
 
@@ -65,7 +66,7 @@ def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[TraceKey]
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet", "corner"])
+@pytest.mark.parametrize("paper", ["zico", "salus", "herald", "wavelet", "gandiva", "antman", "corner"])
 def test_every_paper_prints_claims_goals_and_notes(run: Any, tmp_path: Path, paper: str) -> None:
     text, values = reproduced(run, paper, "--figure", tmp_path / "figures")
     assert headings_of(text) == HEADINGS
@@ -255,6 +256,29 @@ def test_wavelet_reports_the_average_and_the_best_gain(run: Any) -> None:
     assert ours(values) == [f"{sum(gains) / len(gains):.2f}x", f"{max(gains):.2f}x"]
 
 
+def test_gandiva_says_what_became_of_each_pair(run: Any) -> None:
+    _, values = reproduced(run, "gandiva")
+    rows = values["tables"]["pairs"]
+    assert [row["pair"] for row in rows] == list(LABELS)
+    assert {row["fate"] for row in rows} <= {gandiva.TOGETHER, gandiva.APART, gandiva.NEVER}
+    assert all(0 < row["use_in_turns"] <= 1 for row in rows)
+    assert [claim["verdict"] for claim in values["claims"][1:]] == ["cannot be judged"]
+
+
+def test_antman_shows_the_memory_and_the_compute_in_use_beside_those_of_the_guaranteed_job(run: Any) -> None:
+    _, values = reproduced(run, "antman")
+    rows = values["tables"]["pairs"]
+    assert [row["pair"] for row in rows] == list(LABELS)
+    assert all(0 < row["memory"] <= 1 and 0 < row["memory_alone"] < 1 for row in rows)
+    assert {claim["source"] for claim in values["claims"]} == {"recalled"}
+
+
+def test_bytes_are_averaged_over_hours_on_a_large_device() -> None:
+    hour_ns = 3600 * 10**9
+    series = MemorySeries(np.array([0, hour_ns]), np.array([80 * 10**9, 40 * 10**9]))
+    assert antman.held_on_average(series, 2 * hour_ns) == pytest.approx(60e9)
+
+
 def test_the_corner_shows_twelve_pairs_in_five_ways_beside_tallys_table(run: Any) -> None:
     _, values = reproduced(run, "corner")
     assert len(values["tables"]["pairs"]) == 12 * 5
@@ -263,9 +287,9 @@ def test_the_corner_shows_twelve_pairs_in_five_ways_beside_tallys_table(run: Any
 
 
 def test_a_paper_must_be_named(run: Any) -> None:
-    papers = "zico, salus, herald, wavelet, superneurons, checkmate, capuchin, gist, echo, corner"
+    papers = "zico, salus, herald, wavelet, gandiva, antman, superneurons, checkmate, capuchin, gist, echo, corner"
     assert run("reproduce").err == f"neaptide: name a paper, or all: {papers}\n"
-    assert run("reproduce", "gandiva").code == 2
+    assert run("reproduce", "vdnn").code == 2
 
 
 def test_figures_go_into_a_directory(run: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from neaptide.core.control import actions as act
 from neaptide.core.control import events as ev
 from neaptide.core.control.job import Job, JobState
 from neaptide.core.control.ledger import Ledger
+from neaptide.core.units import format_bytes
 from tides import MIB, tide
 
 
@@ -90,6 +91,20 @@ def test_a_limited_job_counts_with_what_it_may_hold_on_the_device() -> None:
         ledger.commit(action, 4)
     assert ledger.account("b").profile.peak_bytes == whole.peak_bytes - 1
     assert ledger.refusal(act.SetLimit("a", None), 5) == "it would need 1 B more than the budget"
+
+
+def test_a_job_may_always_be_limited_to_less_even_while_the_jobs_do_not_fit() -> None:
+    ledger = Ledger((), 2000 * MIB, overflow=True)
+    for name in "ab":
+        _arrived(ledger, name)
+        ledger.commit(act.Admit(name), 2)
+    whole = ledger.account("a").profile
+    ledger.apply(ev.BudgetChanged(3, whole.peak_bytes))  # both do not fit any more
+    less = act.SetLimit("a", whole.peak_bytes - 2)
+    assert ledger.refusal(less, 4) is None
+    ledger.commit(less, 4)
+    more = act.SetLimit("a", whole.peak_bytes - 1)
+    assert ledger.refusal(more, 5) == f"it would need {format_bytes(whole.persistent_bytes)} more than the budget"
 
 
 def test_what_is_learnt_of_a_limited_job_is_kept_for_when_the_limit_goes() -> None:

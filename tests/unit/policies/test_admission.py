@@ -34,3 +34,17 @@ def test_the_job_that_was_suspended_first_returns_first_when_it_fits_to_the_byte
         job("late", tide(30, persistent=20), state=SUSPENDED, since_ns=3),
     ]
     assert [each.name for each in resumable(view(*jobs, budget=budget))] == back
+
+
+def test_no_job_returns_to_the_room_of_an_evicted_one_that_fits() -> None:
+    """Beside 20 and a tide of 30 the evicted job needs 20 more, and then 20 are left, or 19."""
+    jobs = [
+        job("runs", tide(30, persistent=20), state=RUNNING),
+        job("first", tide(30, persistent=20), state=SUSPENDED, since_ns=3),
+        job("evicted", tide(30, persistent=20), state=SUSPENDED, since_ns=9, evicted=True),
+    ]
+    assert resumable(view(*jobs, budget=89)) == []
+    assert [each.name for each in resumable(view(*jobs, budget=90))] == ["first"]
+    # An evicted job that does not fit keeps nobody away.
+    large = job("evicted", tide(60, persistent=20), state=SUSPENDED, evicted=True)
+    assert [each.name for each in resumable(view(*jobs[:2], large, budget=89))] == ["first"]

@@ -126,6 +126,13 @@ class TestOverflow:
         limited = other("a", 30, 30, limit_bytes=40, state=RUNNING)
         assert AntMan().decide(view(limited, overflow=True)) == []
 
+    def test_no_limit_grows_while_an_iteration_holds_more_than_is_left_after_a_budget_cut(self) -> None:
+        """Of 80 bytes 20 are left beside the guaranteed job's peak, but the job in front still holds 30 at rest."""
+        limited = other("b", 30, 0, limit_bytes=10)
+        for state, actions in ((RUNNING, []), (JobState.READY, [Suspend("a"), SetLimit("b", 20)])):
+            jobs = guaranteed(state=RUNNING), other("a", 40, 30, state=state), limited
+            assert AntMan().decide(view(*jobs, budget=80, overflow=True)) == actions
+
     def test_a_plan_that_fits_is_taken_before_a_limit(self) -> None:
         way = job("a", *self.PLANS)
         assert AntMan().decide(view(way, guaranteed(state=RUNNING), overflow=True)) == [SetPlan("a", 1), Start("a")]

@@ -62,6 +62,15 @@ class TestPacking:
         pair = owner(beside={"b": 1.5}), guest(beside={"a": 1.5})
         assert Gandiva().decide(view(*pair, queued("c"))) == [Start("a"), Start("b")]
 
+    def test_a_pair_of_which_one_job_is_slowed_down_much_stays_if_the_other_gains_more(self) -> None:
+        """3/4 and 1/3 of their speeds are more than turns give; 3/4 and 1/4 are not."""
+        assert Gandiva().decide(view(owner(beside={"b": 4 / 3}), guest(beside={"a": 3.0}), queued("c"))) == [
+            *(Start("a"), Start("b"))
+        ]
+        assert Gandiva().decide(view(owner(beside={"b": 4 / 3}), guest(beside={"a": 4.0}), queued("c"))) == [
+            *(Suspend("b"), Start("a"))
+        ]
+
     def test_a_pair_that_hurts_is_unpacked(self) -> None:
         pair = owner(beside={"b": 2.0}), guest(beside={"a": 2.0})
         assert Gandiva().decide(view(*pair, queued("c"))) == [Suspend("b"), Start("a")]
@@ -88,3 +97,36 @@ class TestPacking:
 
     def test_a_guest_whose_owner_has_ended_owns_the_device_if_no_job_waits(self) -> None:
         assert Gandiva().decide(view(guest())) == [MoveLane("b", 0), Start("b")]
+
+
+class TestBesideEvictedJobs:
+    """A job that the engine has evicted is restored by the engine, in the place that it had."""
+
+    def test_an_evicted_owner_keeps_its_slice_and_its_room(self) -> None:
+        evicted = owner(state=JobState.SUSPENDED, evicted=True)
+        assert Gandiva().decide(view(evicted, queued("b", tide(41)))) == []
+        assert Gandiva().decide(view(evicted, queued("b", tide(40)))) == [Admit("b", 1), Start("b")]
+
+    def test_an_evicted_guest_has_its_place_back_before_the_next_owner_comes(self) -> None:
+        evicted = guest(state=JobState.SUSPENDED, evicted=True)
+        pair = owner(), evicted
+        assert Gandiva().decide(view(*pair, queued("c", tide(71)), now=60 * SECOND)) == [Suspend("a")]
+        assert Gandiva().decide(view(evicted, now=60 * SECOND)) == []
+
+    def test_an_evicted_job_that_fits_no_more_keeps_nobody_away(self) -> None:
+        evicted = owner(state=JobState.SUSPENDED, evicted=True)
+        assert Gandiva().decide(view(evicted, queued("b", tide(59)), budget=59)) == [Admit("b", 0), Start("b")]
+
+
+class TestAfterABudgetCut:
+    def test_the_guest_leaves_if_both_peaks_fit_no_more(self) -> None:
+        pair = owner(state=JobState.RUNNING), guest()
+        assert Gandiva().decide(view(*pair, budget=90)) == [Start("b")]
+        assert Gandiva().decide(view(*pair, budget=89)) == [Suspend("b")]
+
+    def test_an_owner_that_fits_no_more_leaves_and_no_job_takes_room_that_it_still_holds(self) -> None:
+        assert Gandiva().decide(view(owner(), queued("b", tide(59)), budget=59)) == [
+            *(Suspend("a"), Admit("b", 0), Start("b"))
+        ]
+        running = owner(state=JobState.RUNNING)
+        assert Gandiva().decide(view(running, queued("b", tide(59)), budget=59)) == []

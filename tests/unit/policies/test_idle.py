@@ -52,6 +52,13 @@ def test_nobody_leaves_for_a_job_without_work_nor_for_one_that_fits_or_would_not
     assert make_way(view(idle, busy, waits, budget=500, now=1000)) is None
 
 
+def test_servers_make_way_for_no_job_that_would_take_the_room_of_an_evicted_one() -> None:
+    idle, waits = server("idle"), job("waits", tide(1, persistent=401), state=QUEUED)
+    evicted = job("evicted", LARGE, state=SUSPENDED, evicted=True)
+    assert make_way(view(idle, waits, evicted, budget=801, now=1000)) is None
+    assert make_way(view(idle, waits, evicted, budget=802, now=1000)) == (waits, [idle])
+
+
 def test_the_policy_is_asked_again_once_when_the_next_server_is_long_idle_while_work_waits() -> None:
     idle, waits = server("idle", since_ns=100), server("waits", state=QUEUED, requests=(1,))
     assert asked_again([Start("x")], view(idle, waits, budget=500, now=110)) == [Start("x"), WakeAt(141)]

@@ -98,3 +98,12 @@ class TestOverdue:
         swap = overdue_swap(view(*jobs, one, now=10**6))
         assert swap is not None
         assert (swap[0].name, [other.name for other in swap[1]]) == ("b", ["y", "z"])
+
+    def test_a_turn_takes_no_room_of_an_evicted_job_that_fits_once_the_others_have_left(self) -> None:
+        there = [job(name, tide(10, persistent=30), lane_since_ns=at) for at, name in enumerate("xy")]
+        one = job("b", tide(10, persistent=50), state=JobState.SUSPENDED)
+        evicted = job("e", tide(10, persistent=30), state=JobState.SUSPENDED, evicted=True, since_ns=10**6)
+        swap = overdue_swap(view(*there, evicted, one, now=10**6))
+        assert swap is not None
+        assert (swap[0].name, [other.name for other in swap[1]]) == ("b", ["x", "y"])
+        assert overdue_swap(view(*there, evicted, one, now=10**6, budget=89)) is None

@@ -6,9 +6,11 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from rich.console import Console
 
 from neaptide.reproductions.claims import Claim, Mark, Source, Verdict, count_verdicts
 from neaptide.reproductions.page import claims_page
+from neaptide.reproductions.printing import claims_table, print_reproduction, print_summary
 from neaptide.reproductions.result import Goal, Reproduction
 
 CLAIM = Claim(says="a is faster than b", published="2x", source=Source.STATED, ours="2.1x", agrees=True)
@@ -69,3 +71,30 @@ def test_the_page_shows_every_claim_goal_and_failure_as_text_and_not_as_markup()
     ):
         assert text in page
     assert "<i>GPU" not in page
+
+
+def test_papers_without_goals_of_ours_say_so_and_the_summary_leads_to_each_paper() -> None:
+    found = Reproduction(
+        paper="Paper", device="V100", setting=(), tables=(), claims=(CLAIM,), goals=(), unknown=(), differs=()
+    )
+    page = claims_page([found], {})
+    assert "none" in page
+    assert "Our own goals" not in page
+    assert '<a href="#paper-1">Paper</a>' in page
+    assert '<section id="paper-1">' in page
+    console = Console(record=True, width=100)
+    print_reproduction(found, console)
+    print_summary([found], {}, console)
+    text = console.export_text()
+    assert "Our own goals\nNone." in text
+    assert "none" in text
+
+
+def test_claims_have_the_most_room_in_the_terminal() -> None:
+    long = replace(
+        CLAIM, says="a claim of many words " * 5, published="some words, too", ours="and some of ours as well"
+    )
+    console = Console(record=True, width=100)
+    console.print(claims_table([long]))
+    first = console.export_text().splitlines()[1]
+    assert len(first.partition("some words")[0].rstrip()) > 20

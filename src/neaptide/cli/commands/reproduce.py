@@ -10,7 +10,20 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from neaptide.reproductions.result import Reproduction
 
-Paper = Literal["zico", "salus", "herald", "wavelet", "superneurons", "checkmate", "capuchin", "gist", "echo", "corner"]
+Paper = Literal[
+    "zico",
+    "salus",
+    "herald",
+    "wavelet",
+    "gandiva",
+    "antman",
+    "superneurons",
+    "checkmate",
+    "capuchin",
+    "gist",
+    "echo",
+    "corner",
+]
 PaperOrAll = Literal[Paper, "all"]  # not a union of two: cyclopts would not name the choices in an error
 PAGE = Path("reproductions.html")
 

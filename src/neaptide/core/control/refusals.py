@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from neaptide.core.control import actions as act
 from neaptide.core.control.account import Account
 from neaptide.core.control.job import INFERENCE, QUEUED, READY, SUSPENDED
-from neaptide.core.rules.admission import spare_bytes
+from neaptide.core.rules.admission import keep_places, spare_bytes
 from neaptide.core.traces.profile import Profile
 from neaptide.core.units import format_bytes
 
@@ -59,8 +59,7 @@ class Refusals:
                     return f"it has {len(account.plans)} plans"
                 if account.inside_an_iteration:
                     return "it is inside an iteration"
-                plan = account.limited(account.plans[action.plan])
-                return self._too_much(account, plan, budget_bytes) if account.admitted else None
+                return self._needs_more(account, account.limited(account.plans[action.plan]), budget_bytes)
             case act.SetLimit():
                 return self._of_limit(account, action, budget_bytes)
             case act.Resume():
@@ -83,7 +82,7 @@ class Refusals:
         if action.bytes is not None and action.bytes < plan.persistent_bytes:
             return f"between iterations it holds {format_bytes(plan.persistent_bytes)} on the device"
         limited = plan if action.bytes is None else plan.limited_to(action.bytes)
-        return self._too_much(account, limited, budget_bytes) if account.admitted else None
+        return self._needs_more(account, limited, budget_bytes)
 
     def _too_large(self, action: act.SizeLane, budget_bytes: int) -> str | None:
         """Why the lane cannot have this size beside the bytes at rest and the other lanes."""
@@ -100,18 +99,18 @@ class Refusals:
         """Why the job, with this profile, cannot be among the admitted ones."""
         if self._oversubscribes:
             return None
-        others = [other.profile for other in self._coming_or_here(budget_bytes) if other is not account]
-        spare = spare_bytes([profile, *others], budget_bytes)
+        admitted = [other for other in self._present.values() if other.admitted]
+        evicted = [other.profile for other in self._present.values() if other.evicted and not other.unresponsive]
+        kept = keep_places(evicted, [other.profile for other in admitted], budget_bytes)
+        others = [other.profile for other in admitted if other is not account]
+        spare = spare_bytes([profile, *others, *kept], budget_bytes)
         return None if spare >= 0 else f"it would need {format_bytes(-spare)} more than the budget"
 
-    def _coming_or_here(self, budget_bytes: int) -> list[Account]:
-        """The admitted jobs, and those evicted by the engine that fit beside them: their room is not given away."""
-        here = [account for account in self._present.values() if account.admitted]
-        for account in self._present.values():
-            if account.evicted and not account.unresponsive:
-                together = [each.profile for each in (*here, account)]
-                here += [account] if spare_bytes(together, budget_bytes) >= 0 else []
-        return here
+    def _needs_more(self, account: Account, profile: Profile, budget_bytes: int) -> str | None:
+        """Why a job on the device cannot change to this profile. It always may if it needs less than now."""
+        now = account.profile
+        less = profile.persistent_bytes <= now.persistent_bytes and profile.ephemeral_bytes <= now.ephemeral_bytes
+        return None if less or not account.admitted else self._too_much(account, profile, budget_bytes)
 
 
 def _unless(right: bool, problem: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 
 class Demand(Protocol):
@@ -23,6 +23,9 @@ class Demand(Protocol):
     @property
     def ephemeral_bytes(self) -> int:
         """Bytes held on top of the persistent ones at the peak of an iteration."""
+
+
+_Demand = TypeVar("_Demand", bound=Demand)
 
 
 @dataclass(slots=True)
@@ -41,6 +44,21 @@ class Together:
         """Whether the rule holds with one more job. Changes nothing."""
         peak = max(self.ephemeral_bytes, job.ephemeral_bytes)
         return self.persistent_bytes + job.persistent_bytes + peak <= budget_bytes
+
+
+def keep_places(evicted: Iterable[_Demand], here: Iterable[Demand], budget_bytes: int) -> list[_Demand]:
+    """Those of the evicted jobs that fit beside the ones on the device: the engine restores them soon.
+
+    Their room is given to no other job.
+    """
+    kept, together = list[_Demand](), Together()
+    for job in here:
+        together.add(job)
+    for job in evicted:
+        if together.fits_with(job, budget_bytes):
+            together.add(job)
+            kept.append(job)
+    return kept
 
 
 def spare_bytes(admitted: Iterable[Demand], budget_bytes: int) -> int:

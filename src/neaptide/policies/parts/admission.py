@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from neaptide.core.control.actions import Action, Admit
 from neaptide.core.control.job import READY, RUNNING, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView, View
-from neaptide.core.rules.admission import spare_bytes
+from neaptide.core.rules.admission import keep_places, spare_bytes
+from neaptide.core.traces.profile import Profile
 
 
 def has_work(job: JobView) -> bool:
@@ -66,18 +67,29 @@ def over_budget(view: View) -> list[JobView]:
     return leave
 
 
+def places(view: View, leaving: Container[JobView] = ()) -> list[Profile]:
+    """What has a place on the device: the admitted jobs but for those that leave, and evicted ones that fit."""
+    here = [job.profile for job in view.admitted if job not in leaving]
+    evicted = [job.profile for job in view.suspended if job.evicted] if view.away else []
+    return here + keep_places(evicted, here, view.budget_bytes)
+
+
+def fits_without(leaving: Container[JobView], job: JobView, view: View) -> bool:
+    """Whether a job that is away fits on the device once these have left."""
+    # One that was evicted goes by its turn: it does not wait for the other evicted jobs.
+    there = [each.profile for each in view.admitted if each not in leaving] if job.evicted else places(view, leaving)
+    return spare_bytes([*there, job.profile], view.budget_bytes) >= 0
+
+
 def resumable(view: View) -> list[JobView]:
-    """The suspended jobs with work that fit again, longest suspended first. Those that the engine evicted keep their
-    place.
-    """
+    """The suspended jobs with work that fit again, longest suspended first; not those that the engine evicted."""
     back: list[JobView] = []
-    suspended = [job for job in view.suspended if not without_claim(job)]
+    suspended = [job for job in view.suspended if not job.evicted and not without_claim(job)]
     if not suspended:
         return back
-    inside = [job.profile for job in view.admitted]
+    inside = places(view)
     for job in sorted(suspended, key=lambda job: job.since_ns):
         if spare_bytes([*inside, job.profile], view.budget_bytes) >= 0:
             inside.append(job.profile)
-            if not job.evicted:  # the engine restores it
-                back.append(job)
+            back.append(job)
     return back

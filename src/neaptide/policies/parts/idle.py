@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from neaptide.core.control.actions import Action, Admit, Resume, WakeAt
 from neaptide.core.control.job import READY
 from neaptide.core.control.view import JobView, View
-from neaptide.core.rules.admission import spare_bytes
-from neaptide.policies.parts.admission import expects_work
+from neaptide.policies.parts.admission import expects_work, fits_without
 
 
 def long_idle_servers(view: View) -> list[JobView]:
@@ -35,8 +34,7 @@ def make_way(view: View) -> tuple[JobView, list[JobView]] | None:
     idle = sorted(long_idle_servers(view), key=lambda job: job.since_ns)
     for job in sorted(_with_work_away(view), key=lambda job: job.since_ns) if idle else ():
         for leaving in range(len(idle) + 1):
-            stay = [each.profile for each in view.admitted if each not in idle[:leaving]]
-            if spare_bytes([*stay, job.profile], view.budget_bytes) >= 0:
+            if fits_without(idle[:leaving], job, view):
                 if leaving:
                     return job, idle[:leaving]
                 break  # it fits as it is, and the policy's own rule admits it

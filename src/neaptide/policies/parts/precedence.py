@@ -10,7 +10,7 @@ from neaptide.core.control.job import QUEUED, READY, RUNNING, SUSPENDED
 from neaptide.core.control.view import JobView, View
 from neaptide.core.once import once
 from neaptide.core.rules.admission import Together
-from neaptide.policies.parts.admission import has_work, without_claim
+from neaptide.policies.parts.admission import has_work, places, without_claim
 from neaptide.policies.parts.idle import long_idle_servers
 from neaptide.policies.parts.shares import due, with_turns
 from neaptide.policies.parts.turns import Turns
@@ -53,19 +53,18 @@ class Precedence:
         if not self.view.away:
             return actions
         inside = Together()
-        for job in self.view.admitted:
-            if job not in leave:
-                inside.add(job.profile)
+        for profile in places(self.view, leave):
+            inside.add(profile)
         # A job comes only when the job that leaves for it has ended its iteration. If both were on the device, none
         # would wait for a turn any more, and the one that has just come would have to leave again.
         leaving_priority = max([job.priority for job in out if job.state is RUNNING], default=None)
         for job in (*self.first, *self.kept):
             if leaving_priority is not None and job.priority <= leaving_priority:
                 continue
-            if not job.admitted and inside.fits_with(job.profile, self.view.budget_bytes):
+            away = not job.admitted and not job.evicted  # the engine restores those that it evicted
+            if away and inside.fits_with(job.profile, self.view.budget_bytes):
                 inside.add(job.profile)
-                if not job.evicted:  # the engine restores it, and its place is kept
-                    actions.append(Admit(job.name) if job.state is QUEUED else Resume(job.name))
+                actions.append(Admit(job.name) if job.state is QUEUED else Resume(job.name))
         return actions
 
     @once

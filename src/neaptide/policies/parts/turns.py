@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from neaptide.core.control.actions import Action, Admit, Resume, Suspend
 from neaptide.core.control.job import QUEUED, SUSPENDED, TRAINING
 from neaptide.core.control.view import JobView, View
-from neaptide.core.rules.admission import spare_bytes
-from neaptide.policies.parts.admission import has_work
+from neaptide.policies.parts.admission import fits_without, has_work
 from neaptide.policies.parts.idle import make_way
 
 
@@ -63,8 +62,7 @@ def overdue_swap(view: View) -> tuple[JobView, list[JobView]] | None:
     job, leave = min(waiting, key=lambda job: job.since_ns), list[JobView]()
     for other in [None, *sorted(turns.may_leave_for(job), key=lambda other: other.lane_since_ns)]:
         leave += [] if other is None else [other]
-        stay = [each.profile for each in view.admitted if each not in leave]
-        if spare_bytes([*stay, job.profile], view.budget_bytes) >= 0:
+        if fits_without(leave, job, view):
             return (job, leave) if leave else None
     return None
 

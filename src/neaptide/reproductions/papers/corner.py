@@ -262,9 +262,9 @@ def _pairs(found: Sequence[Pair]) -> Table:
         Column("training", "training", left=True),
         Column("way", "way", left=True),
         Column("p99", "tail", format_times),
-        Column("deadlines kept", "kept", format_share),
-        Column("training's speed", "throughput", format_share),
-        Column("longest training op", "longest_seconds", format_seconds),
+        Column("deadlines\nkept", "kept", format_share),
+        Column("training's\nspeed", "throughput", format_share),
+        Column("longest\ntraining op", "longest_seconds", format_seconds),
     )
     rows = [
         (each.server, each.training, each.way, each.tail, each.kept, each.throughput, each.longest_seconds)

@@ -34,11 +34,12 @@ def reproduce(laboratory: Laboratory) -> Reproduction:
 
 def _report(laboratory: Laboratory, pairs: Sequence[PairResult]) -> Reproduction:
     gains = [pair.throughput("ticktock") for pair in pairs]
-    worst, where = min((pair.throughput("neaptide") / pair.throughput("ticktock"), pair.name) for pair in pairs)
+    labels = [f"{pair.members[0].model} {pair.members[0].batch}" for pair in pairs]
+    behind = [pair.throughput("neaptide") / pair.throughput("ticktock") for pair in pairs]
+    worst, where = min(zip(behind, labels, strict=True))
     emptier = [pair for pair in pairs if pair.utilisations[0] < 0.6]
     fuller = [pair for pair in pairs if pair.utilisations[0] >= 0.6]
     low, high = (mean(pair.throughput("ticktock") for pair in some) if some else 1.0 for some in (emptier, fuller))
-    labels = [f"{pair.members[0].model} {pair.members[0].batch}" for pair in pairs]
     return Reproduction(
         paper="Wavelet (MLSys 2021)",
         device=laboratory.device.name,
