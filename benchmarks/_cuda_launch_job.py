@@ -1,8 +1,8 @@
 """A process that launches ops on a GPU, as each line says, with torch's own allocator or, given a board, with ours.
 
 `reuse 100` and `allocate 100` launch so many ops, without and with an allocation, and say what a launch took of this
-thread's time in ns. `step 3` trains GPT-2 for so many steps and says what one took, in ns, and how many ops the board
-counted of it.
+thread's time in ns; `view 100` makes views, which launch nothing. `step 3` trains GPT-2 for so many steps and says what
+one took, and of all threads' time, in ns, and how many ops the board counted of it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -35,7 +37,8 @@ def main(board: str = "") -> None:
     does: dict[str, Do] = {
         "reuse": lambda count: _launch(lambda: tensor.add_(1.0), count),
         "allocate": lambda count: _launch(lambda: torch.add(tensor, 1.0), count),
-        "step": lambda count: _steps(count, lambda: agents[0].launched() if agents else 0),
+        "view": lambda count: _launch(lambda: tensor.view(32, 32), count),
+        "step": lambda count: _steps(count, agents[0] if agents else None),
     }
     for line in iter(sys.stdin.readline, ""):
         word, count = line.split()
@@ -52,18 +55,31 @@ def _launch(op: Callable[[], torch.Tensor], count: int) -> str:
     return str(spent / count)
 
 
-def _steps(count: int, launched: Callable[[], int]) -> str:
+@cache
+def _gpt2(agent: DeviceAgent | None) -> Callable[[], object]:
+    """A step of a training whose first steps were logged, as those of a job are that is measured."""
     step = build("gpt2", 2, "tiny", device="cuda").step
-    for _ in range(2):
-        step()
+    with nullcontext() if agent is None else agent.log_kernels(1):
+        for _ in range(2):
+            step()
+    return step
+
+
+def _steps(count: int, agent: DeviceAgent | None) -> str:
+    step = _gpt2(agent)
     torch.cuda.synchronize()
-    took, before = [], launched()
+
+    def launched() -> int:
+        return 0 if agent is None else agent.launched()
+
+    took, before, busy_ns = [], launched(), time.process_time_ns()
     for _ in range(count):
         began = time.perf_counter_ns()
         step()
         torch.cuda.synchronize()
         took.append(time.perf_counter_ns() - began)
-    return f"{sorted(took)[count // 2]} {(launched() - before) / count}"
+    busy_ns = time.process_time_ns() - busy_ns
+    return f"{sorted(took)[count // 2]} {busy_ns / count} {(launched() - before) / count}"
 
 
 if __name__ == "__main__":

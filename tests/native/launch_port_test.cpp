@@ -8,6 +8,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fake_driver.h"
 #include "support.h"
@@ -72,6 +73,66 @@ TEST(a_launch_waits_until_launches_are_released) {
   program.join();
   CHECK(launched);
   job.pass();
+}
+
+TEST(a_device_looks_closely_at_launches_only_while_one_may_be_held_or_logged) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  FakeDriver driver;
+  Member member(board, "job");
+  int looks = 0;
+  LaunchOptions options = Job::options(false);
+  options.look_closely = [&] { ++looks; };
+  LaunchPort port(driver, member, options);
+  const auto looked = [&] {
+    const Launch entered = port.enter(false);
+    return std::exchange(looks, 0);
+  };
+  CHECK(port.is_free());
+  CHECK_EQUAL(looked(), 0);
+  port.arm_iteration();
+  CHECK_EQUAL(std::exchange(looks, 0), 1);  // before the launch that waits for the permit
+  CHECK(!port.is_free());
+  CHECK_EQUAL(looked(), 1);
+  CHECK_EQUAL(looked(), 0);
+  board->set_heavy_open(member.slot(), false);
+  CHECK_EQUAL(looked(), 1);
+  board->set_gate(member.slot(), kAlways, false);
+  board->set_inflight_cap(member.slot(), 4);
+  CHECK_EQUAL(looked(), 0);  // room is for any launch
+  port.start_log(port.measuring_log(), 1);
+  CHECK_EQUAL(std::exchange(looks, 0), 1);
+  CHECK(!port.is_free());
+  port.measuring_log().stop();
+  CHECK(port.is_free());
+}
+
+TEST(the_board_is_told_of_kernels_when_they_are_marked) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  auto& in_flight = job.port.in_flight();
+  in_flight.count(3);
+  CHECK_EQUAL(in_flight.count(), 3);
+  CHECK_EQUAL(in_flight.launched(), 3U);
+  CHECK_EQUAL(board->slot(job.member.slot()).launched, 0U);
+  in_flight.publish(2);
+  in_flight.passed(2);
+  CHECK_EQUAL(in_flight.count(), 1);
+  CHECK_EQUAL(board->slot(job.member.slot()).launched, 2U);
+  CHECK_EQUAL(board->slot(job.member.slot()).done, 2U);
+}
+
+TEST(a_member_is_alone_until_another_joins) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Member member(board, "job");
+  CHECK(member.alone());
+  {
+    Member other(board, "other");
+    CHECK(!member.alone());
+  }
+  CHECK(member.alone());
 }
 
 TEST(a_refused_launch_throws_the_reason) {

@@ -60,6 +60,10 @@ def test_memory_that_torch_does_not_know_of_is_leased_too(hollow: Hollow) -> Non
         ("uses_cuda_first", "the program uses CUDA already; call neaptide.attach before its first use of CUDA", 1),
         ("forks_after_use", "Cannot re-initialize CUDA in forked subprocess", 1),
         ("uses_two_gpus", "4 and 12 MiB, only the first is shared", 2),
+        ("frees_from_another_gpu", "the GPU is idle", 2),
+        ("has_a_pool_for_each_thread", "0 blocks of another's pool, 8 of 8 MiB", 1),
+        ("brings_an_allocator", "neaptide: the program's own allocator cannot be used while the GPU is shared", 1),
+        ("has_a_kernel_that_fails", "CUDA error: an illegal memory access was encountered", 1),
     ],
 )
 def test_a_hostile_program_gets_a_clear_answer(hollow: Hollow, case: str, said: str, devices: int) -> None:
@@ -78,14 +82,27 @@ def test_without_a_visible_gpu_one_line_says_so(hollow: Hollow) -> None:
     assert said == "there is no GPU 0: CUDA_VISIBLE_DEVICES and the driver leave 0"
 
 
-@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
-def test_settings_of_torchs_allocator_have_no_effect_and_a_line_says_so(hollow: Hollow, name: str) -> None:
-    program = hollow.start("hostile", CASE="takes_memory", **{name: "expandable_segments:True,max_split_size_mb:32"})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True,max_split_size_mb:32"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"),
+        ("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:0.8,roundup_power2_divisions:4"),
+    ],
+)
+def test_settings_of_torchs_allocator_have_no_effect_and_a_line_says_so(hollow: Hollow, name: str, value: str) -> None:
+    program = hollow.start("hostile", CASE="takes_memory", **{name: value})
     out, err = program.communicate()
     assert "32 MiB, 32 of them shared" in out
     assert [line for line in err.splitlines() if name in line] == [
         f"neaptide: {name} has no effect on the shared GPU: neaptide places its memory"
     ]
+
+
+def test_a_program_that_hides_the_shared_gpu_from_itself_is_told_so(hollow: Hollow) -> None:
+    said = hollow.run("hostile", CASE="hides_the_gpu", HOLLOW_DEVICES="2")["said"]
+    assert "this process does not see the GPU that is shared" in said
+    assert "CUDA_VISIBLE_DEVICES must leave it" in said
 
 
 def test_what_a_program_takes_from_cuda_itself_is_kept_from_others(hollow: Hollow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,45 @@ def test_a_gpu_that_is_not_there_is_an_error_of_one_line(monkeypatch: pytest.Mon
     monkeypatch.setattr(nvml, "visible_gpus", lambda: [gpu(GIB)])
     with pytest.raises(ValueError, match="there is no GPU 1: CUDA_VISIBLE_DEVICES and the driver leave 1"):
         KIND.chunk_bytes(1)
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("-1", []),
+        ("-1,0", []),
+        ("2,0", [2, 0]),
+        ("1,-1,0", [1]),
+        ("0,7,1", [0]),
+        ("0,1,0", []),  # CUDA sees none either when one is named twice
+        (" 1 , 2", [1, 2]),
+        ("1gpu,+2", [1, 2]),
+        ("none", []),
+        ("GPU-b1", [1]),
+        ("GPU-b", []),  # of two
+        ("GPU-b2,0,GPU-b1", [2, 0, 1]),
+        ("0,MIG-a", [0]),
+    ],
+)
+def test_cuda_visible_devices_is_read_as_cuda_reads_it(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, left: list[int]
+) -> None:
+    uuids = ("GPU-a0", "GPU-b1", "GPU-b2")
+    gpus = [replace(gpu(GIB, index=index), uuid=uuid) for index, uuid in enumerate(uuids)]
+    monkeypatch.setattr(nvml, "all_gpus", lambda: gpus)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if named is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert [gpus.index(each) for each in nvml.visible_gpus()] == left
+
+
+def test_a_part_of_a_gpu_is_refused_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "all_gpus", lambda: [gpu(GIB)])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f")
+    with pytest.raises(nvml.NvmlError, match="only whole GPUs can be shared; name one by its number or by its UUID"):
+        nvml.visible_gpus()
 
 
 def test_processes_outside_the_board_are_taken_off_what_its_jobs_can_have(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -125,7 +125,8 @@ def processes(gpu: Gpu) -> list[GpuProcess]:
 def visible_gpus() -> list[Gpu]:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order: by the index of `nvidia-smi` or by (part of) the UUID.
 
-    As CUDA does it: whatever follows the first entry that names no GPU is left out.
+    As CUDA does it: whatever follows the first entry that names no GPU is left out. A GPU that is named twice
+    leaves none.
     """
     gpus = all_gpus()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -133,16 +134,24 @@ def visible_gpus() -> list[Gpu]:
         return gpus
     found: list[Gpu] = []
     for entry in (part.strip() for part in named.split(",")):
+        if entry.startswith("MIG-") and not found:
+            raise NvmlError(
+                f"CUDA_VISIBLE_DEVICES names a part of a GPU ({entry}): only whole GPUs can be shared; name one by its "
+                "number or by its UUID, which begins with GPU-"
+            )
         gpu = _named(entry, gpus)
-        if gpu is None or gpu in found:
+        if gpu is None:
             break
+        if gpu in found:
+            return []
         found.append(gpu)
     return found
 
 
 def _named(entry: str, gpus: list[Gpu]) -> Gpu | None:
-    with suppress(ValueError):
-        index = int(entry)
-        return gpus[index] if 0 <= index < len(gpus) else None
-    alike = [gpu for gpu in gpus if entry.startswith("GPU-") and gpu.uuid.startswith(entry)]
-    return alike[0] if len(alike) == 1 else None
+    if entry.startswith("GPU-"):
+        alike = [gpu for gpu in gpus if gpu.uuid.startswith(entry)]
+        return alike[0] if len(alike) == 1 else None
+    number = re.match(r"\+?[0-9]+", entry)  # what follows the digits does not count
+    index = int(number.group()) if number else -1
+    return gpus[index] if 0 <= index < len(gpus) else None

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
@@ -25,7 +26,15 @@ def start_by(starter: Callable[[], None]) -> None:
     """Take the place of torch's allocator, and have this called at the first use of CUDA; it calls `start`."""
     if not _starters:
         native.prepare(_first_use)
+        cast("Any", torch._C)._cuda_changeCurrentAllocator = _refuse_allocator
     _starters[:] = [starter]
+
+
+def _refuse_allocator(_: object) -> None:
+    raise RuntimeError(
+        "neaptide: the program's own allocator cannot be used while the GPU is shared: its memory would not count "
+        "against the budget"
+    )
 
 
 def start(board: Path, job: str, wait_seconds: float) -> None:

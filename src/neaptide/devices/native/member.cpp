@@ -87,6 +87,7 @@ void Member::take_slot() {
     }
     prepare(slot);
     slot_ = index;
+    words_ = &slot;
     mend();
     return;
   }
@@ -144,8 +145,6 @@ void Member::learn_capacity_locked() {
   largest = std::max(largest, mark.load().value_or(0));
   mark.raise(largest);
 }
-
-SlotLayout& Member::words() const { return board_->layout().slots[slot_]; }
 
 std::uint64_t Member::new_claim_locked() const {
   return truth_.age != kNoIteration ? truth_.age : kOutsideIterations | next_ticket(board_->layout().next_claim);
@@ -387,6 +386,16 @@ double Member::share() const {
   return static_cast<double>(std::clamp(share, 1U, kWholeShare)) / kWholeShare;
 }
 std::uint32_t Member::inflight_cap() const { return words().inflight_cap.load(std::memory_order_relaxed); }
+bool Member::unhindered() const {
+  const SlotLayout& slot = words();
+  return slot.request.load(std::memory_order_relaxed) == Request::none && slot.gate_until_ns.load() == kAlways;
+}
+bool Member::alone() const {
+  const BoardLayout& board = board_->layout();
+  for (std::uint32_t index = 0, high = slots_high(board); index < high; ++index)
+    if (index != slot_ && board.slots[index].use.load() == SlotUse::taken) return false;
+  return true;
+}
 std::uint64_t Member::ceiling_bytes() const { return words().ceiling.load(); }
 std::uint64_t Member::limit_bytes() const { return limit_of(board_->layout(), words()); }
 Request Member::request() const {

@@ -128,6 +128,11 @@ class Member {
   /// The share of the device's SM time that the process may use: more than 0, at most 1.
   double share() const;
   std::uint32_t inflight_cap() const;
+  /// Whether no control but the cap holds a launch, whatever it is: no request waits, and the gate is open without an
+  /// end.
+  bool unhindered() const;
+  /// Whether no other process has a slot on the board.
+  bool alone() const;
   std::uint64_t ceiling_bytes() const;
   /// The most that the process may lease; what it needs beyond goes over the link.
   std::uint64_t limit_bytes() const;
@@ -174,13 +179,18 @@ class Member {
   void learn_capacity_locked();
   std::uint64_t new_claim_locked() const;
   void count_over_locked(std::uint64_t bytes);
-  SlotLayout& words() const;
+  SlotLayout& words() const {
+    if (guard_.forked()) board_->require_owner();
+    return *words_;
+  }
 
   std::shared_ptr<Board> board_;
   const std::string job_;
   const ProcessId self_ = this_process();
+  const ForkGuard guard_;
   std::uint32_t slot_ = kNoSlot;
-  std::mutex waits_mutex_;  // innermost
+  SlotLayout* words_ = nullptr;  // of the slot
+  std::mutex waits_mutex_;       // innermost
   std::uint32_t waiting_threads_ = 0;
   std::atomic<std::uint64_t> arena_limit_bytes_{kNoCeiling};
   std::atomic<std::uint64_t> outside_bytes_{0};

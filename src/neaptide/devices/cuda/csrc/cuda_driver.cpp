@@ -1,6 +1,5 @@
 #include "cuda_driver.h"
 
-#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <new>
@@ -55,7 +54,7 @@ void CudaDriver::release(Address address, std::size_t bytes) noexcept {
 }
 
 void* CudaDriver::allocate_host(std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
@@ -67,13 +66,13 @@ void* CudaDriver::allocate_host(std::size_t bytes) {
 void CudaDriver::free_host(void* memory, std::size_t /*bytes*/) noexcept { cudaFreeHost(memory); }
 
 void CudaDriver::copy_to_host(void* host, Address device, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   check(cudaMemcpyAsync(host, reinterpret_cast<const void*>(device), bytes, cudaMemcpyDeviceToHost, copy_stream_),
         "copy memory to the host");
 }
 
 void CudaDriver::copy_to_device(Address device, const void* host, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   check(cudaMemcpyAsync(reinterpret_cast<void*>(device), host, bytes, cudaMemcpyHostToDevice, copy_stream_),
         "copy memory from the host");
 }

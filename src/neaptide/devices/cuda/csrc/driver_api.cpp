@@ -43,4 +43,32 @@ void check(cudaError_t result, const std::string& what) {
   throw DriverError("CUDA cannot " + what + ": " + cudaGetErrorString(result));
 }
 
+bool is_over(cudaError_t result) {
+  switch (result) {
+    case cudaErrorCudartUnloading:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+      return true;
+    default:
+      return false;
+  }
+}
+
+OnDevice::OnDevice(int ordinal) {
+  if (cudaGetDevice(&before_) == cudaSuccess && before_ != ordinal) changed_ = cudaSetDevice(ordinal) == cudaSuccess;
+}
+
+OnDevice::~OnDevice() {
+  if (changed_) static_cast<void>(cudaSetDevice(before_));
+}
+
 }  // namespace neaptide::cuda

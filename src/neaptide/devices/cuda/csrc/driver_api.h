@@ -43,4 +43,22 @@ const DriverApi& driver_api();
 void check(CUresult result, const std::string& what);
 void check(cudaError_t result, const std::string& what);
 
+/// Whether the process can do nothing on the device any more, after an error of its own kernels or at its end: all that
+/// was launched is over.
+bool is_over(cudaError_t result);
+
+/// The calling thread's current device while it lives: events and pinned memory are made for that device, and it tells
+/// which default stream is meant. Does nothing where CUDA does nothing any more.
+class OnDevice {
+ public:
+  explicit OnDevice(int ordinal);
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice();
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
 }  // namespace neaptide::cuda

@@ -1,7 +1,6 @@
 #include "page_cache.h"
 
 #include <c10/cuda/CUDAGraphsC10Utils.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -64,7 +63,7 @@ PageCache::~PageCache() {
 }
 
 void PageCache::back(Address address, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   const auto deadline = std::chrono::steady_clock::now() + kRetiringTime;
   for (;;) {
     {
@@ -176,7 +175,7 @@ void PageCache::give_locked(Address address) noexcept {
 }
 
 void PageCache::unback(Address address, std::size_t bytes) {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   const std::lock_guard lock(mutex_);
   for (std::size_t offset = 0; offset < bytes; offset += chunk_bytes_) give_locked(address + offset);
 }
@@ -250,7 +249,7 @@ void PageCache::watch_charges(const std::optional<std::uint64_t>& before, std::u
 
 /// Lets go of pages that the keeper takes apart.
 void PageCache::sweep() {
-  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+  const OnDevice on_device(ordinal_);
   const std::lock_guard lock(mutex_);
   std::vector<std::uint32_t> retiring;
   for (const auto& [page, handle] : handles_) {

@@ -1,8 +1,9 @@
 #include "runtime.h"
 
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "../../native/launch/blocking.h"
+#include "gate.h"
 #include "region/nvml.h"
 
 namespace neaptide::cuda {
@@ -21,6 +23,11 @@ std::atomic<bool> stopped{false};
 std::atomic<void (*)()> on_first_use{nullptr};
 
 constexpr auto kCountTime = std::chrono::milliseconds(100);  // between two counts of memory outside the arena
+
+// Ops that one event marks: as many as of a part of an iteration, within these, and the most while no other job is
+// there. Whatever they are, ops wait for an event no longer than kCountTime and the launch of another op.
+constexpr std::uint64_t kPartsOfIteration = 32;
+constexpr std::uint64_t kFewOps = 8, kMostOps = 64;
 
 std::uint32_t multiprocessors(int ordinal) {
   int count = 0;
@@ -75,7 +82,10 @@ void Runtime::stop() {
   Runtime* const runtime = find();
   if (runtime == nullptr) return;
   runtime->port_->stop();
-  runtime->drain();
+  try {
+    runtime->drain();
+  } catch (const DriverError&) {  // the program has been told that its kernels failed
+  }
   stopped.store(true);
   instance.store(nullptr);
   {
@@ -99,7 +109,8 @@ Runtime::Runtime(const RuntimeOptions& options)
     keeper_ = std::make_unique<KeeperLine>(board(), options.keeper_command);
     outside_.expect_context();
   });
-  StreamOptions streams{ordinal_, [this](const PassedOps& ops) { passed(ops); }};
+  StreamOptions streams{ordinal_, [this](std::uint64_t ops) { port_->in_flight().publish(ops); },
+                        [this](const PassedOps& ops) { passed(ops); }};
   driver_ = std::make_unique<CudaDriver>(*member_, *keeper_, std::move(streams));
   blocking([&] { outside_.expect_libraries([this] { return driver_->pages().charged_bytes(); }); });
   sms_ = multiprocessors(ordinal_);
@@ -108,8 +119,10 @@ Runtime::Runtime(const RuntimeOptions& options)
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(options.wait_seconds));
   launch.drain = [this] { drain(); };
   launch.before_waiting_for_room = [this] { driver_->streams().flush(); };
+  launch.look_closely = &look_at_arguments;
   launch.give_allowance = [this] { return outside_.give_allowance(); };
   port_ = std::make_unique<LaunchPort>(*driver_, *member_, launch);
+  driver_->streams().set_batch(ops_for_an_event());
   if (options.held) port_->hold_launches();
   counter_ = std::thread([this] { count_again_and_again(); });
 }
@@ -120,8 +133,26 @@ void Runtime::count_again_and_again() {
   while (!counting_changed_.wait_for(lock, kCountTime, [this] { return !counting_; })) {
     lock.unlock();
     count_outside();
+    driver_->streams().set_batch(ops_for_an_event());
     lock.lock();
   }
+}
+
+/// An event costs time, and whether the device has passed it is for other jobs to know.
+std::uint32_t Runtime::ops_for_an_event() {
+  if (member_->alone()) return kMostOps;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(port_->kernels() / kPartsOfIteration, kFewOps, kMostOps));
+}
+
+Streams::Clock& Runtime::current_clock() {
+  thread_local c10::StreamId last = 0;
+  thread_local Streams::Clock* clock = nullptr;
+  const auto current = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(ordinal_));
+  if (clock == nullptr || current.id() != last) {
+    clock = &driver_->streams().at(reinterpret_cast<StreamId>(current.stream()));
+    last = current.id();
+  }
+  return *clock;
 }
 
 void Runtime::passed(const PassedOps& ops) {
@@ -131,7 +162,7 @@ void Runtime::passed(const PassedOps& ops) {
 
 void Runtime::drain() {
   blocking([this] {
-    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ordinal_));
+    const OnDevice on_device(ordinal_);
     driver_->streams().flush();
     check(cudaDeviceSynchronize(), "wait for the device");
     driver_->streams().wait_for_all();

@@ -66,10 +66,13 @@ class Runtime {
   /// While a graph is captured, what is launched does not run.
   void set_capturing(bool capturing) { captures_.fetch_add(capturing ? 1 : -1); }
   bool capturing() const { return captures_.load(std::memory_order_relaxed) > 0; }
+  /// The clock of the stream that the calling thread launches on.
+  Streams::Clock& current_clock();
 
  private:
   void passed(const PassedOps& ops);
   void count_again_and_again();
+  std::uint32_t ops_for_an_event();
 
   std::unique_ptr<Member> member_;
   const int ordinal_;  // of the device among those that this process sees

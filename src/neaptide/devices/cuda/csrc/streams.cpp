@@ -31,26 +31,38 @@ class Streams::Clock {
       for (cudaEvent_t event : kind) cudaEventDestroy(event);
   }
 
+  /// Marks what was counted, too, unless one op's own times are wanted.
   std::uint64_t record(PassedOps ops) {
+    const OnDevice on_device(streams_.options_.ordinal);
     const std::lock_guard lock(mutex_);
     const bool timed = ops.record.has_value();
-    const cudaEvent_t event = take_event(timed);
-    const cudaError_t result = cudaEventRecord(event, reinterpret_cast<cudaStream_t>(id_));
-    if (result != cudaSuccess) {
-      spare_[timed].push_back(event);
-      check(result, "record an event");
+    if (!timed) {
+      ops.count = counted_.exchange(0);
+      overdue_.store(false, std::memory_order_relaxed);
     }
+    cudaEvent_t event = nullptr;  // of a device that does nothing any more: it passes after those before it
+    cudaError_t result = take_event(timed, event);
+    if (result == cudaSuccess) result = cudaEventRecord(event, reinterpret_cast<cudaStream_t>(id_));
+    if (result != cudaSuccess) {
+      if (event != nullptr) spare_[timed].push_back(std::exchange(event, nullptr));
+      if (!is_over(result)) {
+        if (!timed) counted_.fetch_add(ops.count);
+        check(result, "record an event");
+      }
+    }
+    if (ops.count > 0) streams_.options_.on_marked(ops.count);
     pending_.push_back({++recorded_, event, std::move(ops)});
     if (pending_.size() == 1) changed_.notify_all();
     return recorded_;
   }
 
   void count_op(std::uint32_t batch) {
-    if (counted_.fetch_add(1) + 1 >= batch) flush();
+    if (counted_.fetch_add(1) + 1 >= batch || overdue_.load(std::memory_order_relaxed)) record({});
   }
   void flush() {
-    if (const std::uint64_t ops = counted_.exchange(0)) record({ops, std::nullopt});
+    if (counted_.load() > 0) record({});
   }
+  void mark_soon() { overdue_.store(counted_.load() > 0, std::memory_order_relaxed); }
 
   bool passed(std::uint64_t value) const { return done_.load() >= value; }
 
@@ -90,17 +102,15 @@ class Streams::Clock {
     std::function<void()> function;
   };
 
-  cudaEvent_t take_event(bool timed) {
+  cudaError_t take_event(bool timed, cudaEvent_t& event) {
     auto& spare = spare_[timed];
     if (!spare.empty()) {
-      const cudaEvent_t event = spare.back();
+      event = spare.back();
       spare.pop_back();
-      return event;
+      return cudaSuccess;
     }
-    cudaEvent_t event = nullptr;
     const unsigned flags = cudaEventBlockingSync | (timed ? 0U : unsigned{cudaEventDisableTiming});
-    check(cudaEventCreateWithFlags(&event, flags), "make an event");
-    return event;
+    return cudaEventCreateWithFlags(&event, flags);
   }
 
   void watch() {
@@ -111,7 +121,7 @@ class Streams::Clock {
       if (pending_.empty()) return;
       const cudaEvent_t event = pending_.front().event;
       lock.unlock();
-      static_cast<void>(cudaEventSynchronize(event));  // a fault of the program is torch's to report
+      if (event != nullptr) static_cast<void>(cudaEventSynchronize(event));  // a fault is torch's to report
       lock.lock();
       const Pending passed = std::move(pending_.front());
       pending_.pop_front();
@@ -119,7 +129,7 @@ class Streams::Clock {
       finish(passed);
       run_calls(passed.value);  // before the work counts as done: a thread that waits for it finds them called
       lock.lock();
-      spare_[passed.ops.record.has_value()].push_back(event);
+      if (event != nullptr) spare_[passed.ops.record.has_value()].push_back(event);
       done_.store(passed.value);
       changed_.notify_all();
       lock.unlock();
@@ -133,7 +143,8 @@ class Streams::Clock {
     if (ops.record) {
       float milliseconds = 0;
       const std::uint64_t base_ns = streams_.timing_base_ns_.load();
-      if (cudaEventElapsedTime(&milliseconds, streams_.timing_base_, passed.event) == cudaSuccess)
+      if (passed.event != nullptr &&
+          cudaEventElapsedTime(&milliseconds, streams_.timing_base_, passed.event) == cudaSuccess)
         ops.record->end_ns = base_ns + static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
       else
         ops.record->end_ns = now_ns();
@@ -165,7 +176,8 @@ class Streams::Clock {
 
   Streams& streams_;
   const StreamId id_;
-  std::atomic<std::uint64_t> counted_{0};
+  std::atomic<std::uint64_t> counted_{0};  // not marked yet
+  std::atomic<bool> overdue_{false};       // the next op marks them
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> armed_{kNever};
   std::mutex mutex_;
@@ -225,11 +237,17 @@ void Streams::notify() {
   if (listener_) listener_();
 }
 
-void Streams::count_op(StreamId stream, std::uint32_t batch) { at(stream).count_op(batch); }
-void Streams::log_op(StreamId stream, const KernelRecord& record) {
-  Clock& clock = at(stream);
+void Streams::count_op(Clock& clock, std::uint32_t cap) {
+  clock.count_op(std::min(std::max(cap / 4, 1U), batch_.load(std::memory_order_relaxed)));
+}
+void Streams::log_op(Clock& clock, const KernelRecord& record) {
   clock.flush();
   clock.record({1, record});
+}
+
+void Streams::set_batch(std::uint32_t ops) {
+  batch_.store(ops, std::memory_order_relaxed);
+  for (Clock* const clock : all()) clock->mark_soon();
 }
 
 void Streams::flush() {

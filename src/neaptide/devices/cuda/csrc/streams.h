@@ -2,7 +2,8 @@
 //
 // Each stream in use has a watcher: a thread that waits for the stream's events in order. An event of the Driver is a
 // number on its stream, so asking whether it has passed costs a load. The ops of the program are counted on their
-// stream and marked by one event for several of them: an event for each would cost a microsecond per op.
+// stream. The next event that is recorded there for whatever reason marks them; if none is, one is recorded for them
+// when they are many or have waited long. An event for each op would cost a microsecond per op.
 //
 // Lock order: calls mutex -> a clock's mutex; clocks mutex and clock's mutex are leaves. Functions of call_after() run
 // with the calls mutex held, the listener with the listener mutex held; both are taken without any other lock.
@@ -36,11 +37,15 @@ struct PassedOps {
 
 struct StreamOptions {
   int ordinal = 0;
-  std::function<void(const PassedOps&)> on_passed;  // called by the watchers, without locks
+  std::function<void(std::uint64_t ops)> on_marked;  // an event will tell of them; called with a clock's mutex held
+  std::function<void(const PassedOps&)> on_passed;   // called by the watchers, without locks
 };
 
 class Streams {
  public:
+  /// One stream's. It lives as long as the Streams.
+  class Clock;
+
   explicit Streams(StreamOptions options);
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
@@ -55,10 +60,14 @@ class Streams {
   void set_listener(std::function<void()> listener);
   void call_after(StreamId stream, std::function<void()> function);
 
-  /// An op was launched on the stream; `on_passed` is called for it when `batch` ops were, or at the next flush().
-  void count_op(StreamId stream, std::uint32_t batch);
+  Clock& at(StreamId stream);
+  /// An op was launched on the stream. It is marked when as many as set_batch() says are not, or a quarter of those
+  /// that may be in flight.
+  void count_op(Clock& clock, std::uint32_t cap);
   /// An op was launched on the stream, and its times are wanted: `record` gets them.
-  void log_op(StreamId stream, const KernelRecord& record);
+  void log_op(Clock& clock, const KernelRecord& record);
+  /// How many ops wait for an event at most, from now on. Ops that wait already are marked with the next one.
+  void set_batch(std::uint32_t ops);
   /// Marks the ops that were counted and not yet marked.
   void flush();
   /// Waits until everything that was recorded has passed, and what was to happen then has happened.
@@ -67,8 +76,6 @@ class Streams {
   void start_timing();
 
  private:
-  class Clock;
-  Clock& at(StreamId stream);
   std::vector<Clock*> all();
   void notify();
 
@@ -79,6 +86,7 @@ class Streams {
   std::function<void()> listener_;
   cudaEvent_t timing_base_ = nullptr;
   std::atomic<std::uint64_t> timing_base_ns_{0};
+  std::atomic<std::uint32_t> batch_{1};
 };
 
 }  // namespace neaptide::cuda

@@ -73,6 +73,15 @@ class Gates {
 
   /// Begins a launch if nothing holds it; never waits. leave() must follow when the launch was entered.
   Entry try_enter();
+  /// As try_enter(), but cheap, and only if no launch of any kind would be held.
+  bool try_enter_freely() {
+    inside_.fetch_add(1);
+    if (is_free()) return true;
+    leave();
+    return false;
+  }
+  /// Whether no launch of any kind would be held. Changes nothing.
+  bool is_free() const { return closed_.load() == 0 && member_.unhindered(); }
   /// Begins a launch, waiting for whatever holds it. Throws LaunchRefused.
   void enter();
   /// Ends a launch.

@@ -23,10 +23,9 @@ void InFlight::sleep_for_room() {
 }
 
 void InFlight::passed(std::uint64_t kernels) {
-  const auto count = static_cast<std::int64_t>(kernels);
-  const auto left = static_cast<std::uint64_t>(count_.fetch_sub(count) - count);
+  const std::uint64_t passed = passed_.fetch_add(kernels) + kernels;
   member_.count_done(kernels);
-  forecast_.passed(launched_.load(std::memory_order_relaxed) - left);
+  forecast_.passed(passed);
   if (waiters_.load() == 0 || !ample()) return;
   {
     std::lock_guard lock(mutex_);

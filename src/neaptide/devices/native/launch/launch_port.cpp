@@ -12,6 +12,7 @@ LaunchPort::LaunchPort(Driver& driver, Member& member, const LaunchOptions& opti
     : driver_(driver),
       member_(member),
       before_waiting_for_room_(options.before_waiting_for_room),
+      look_closely_(options.look_closely),
       forecast_(member),
       in_flight_(member, forecast_, options.may_spin),
       gates_(
@@ -71,6 +72,12 @@ Entry LaunchPort::try_enter(bool heavy) {
 
 Launch LaunchPort::enter(bool heavy) {
   if (Launch::active()) return Launch(gates_);
+  if (gates_.try_enter_freely()) {
+    if (in_flight_.room()) return Launch(gates_, Launch::Entered{});
+    gates_.leave();
+  } else {
+    look_closely();
+  }
   for (;;) {
     const Entry entry = try_enter(heavy);
     if (entry == Entry::entered) return Launch(gates_, Launch::Entered{});
@@ -81,6 +88,13 @@ Launch LaunchPort::enter(bool heavy) {
     if (before_waiting_for_room_) before_waiting_for_room_();
     in_flight_.wait_for_room();
   }
+}
+
+Launch LaunchPort::enter_unsure() {
+  if (Launch::active()) return Launch(gates_);
+  if (gates_.try_enter_freely()) return Launch(gates_, Launch::Entered{});
+  look_closely();
+  return Launch(gates_);
 }
 
 std::optional<LaunchedIteration> LaunchPort::end_iteration() {

@@ -41,6 +41,9 @@ struct LaunchOptions {
   std::function<void()> before_waiting_for_room;
   /// Gives back leases for what is not there yet; false: there are none. See ArenaOptions. Unset: there never are.
   std::function<bool()> give_allowance;
+  /// Called when launches may be held, or are logged, from now on, and before one is held but for room in flight: a
+  /// device that looks less closely at launches while they are free looks closely now.
+  std::function<void()> look_closely;
   /// Whether a thread of the port serves requests while the program launches nothing. Without it, call step().
   bool request_thread = true;
 };
@@ -67,11 +70,17 @@ class LaunchPort {
   Launch enter(bool heavy);
   /// As enter(), but says what it would wait for instead of waiting. gates().leave() must follow when it entered.
   Entry try_enter(bool heavy);
+  /// As enter(), for what may be a launch or not: it waits neither for room nor for the heavy gate.
+  Launch enter_unsure();
+  /// Whether no launch of any kind would be logged, or held but for room in flight. Changes nothing.
+  bool is_free() const { return gates_.is_free() && !logs_kernels(); }
   /// Waits until fewer kernels are in flight than the cap.
   void wait_for_room() { in_flight_.wait_for_room(); }
   /// Kernels were launched; the device has done kernels.
   void launched(std::uint64_t kernels = 1) { in_flight_.launched(kernels); }
   void passed(std::uint64_t kernels = 1) { in_flight_.passed(kernels); }
+  /// How many kernels an iteration is taken to have.
+  std::uint64_t kernels() const { return forecast_.kernels(); }
   /// Whether a launched kernel may run now, if it takes `lasts_ns` as far as that is known. Changes nothing.
   bool may_run(bool heavy, std::uint64_t lasts_ns = 0) const { return gates_.execution_clear(heavy, lasts_ns); }
   /// Waits until it may.
@@ -79,7 +88,10 @@ class LaunchPort {
 
   // Iterations.
   /// Makes the next launch begin an iteration on the board and wait for its permit.
-  void arm_iteration() { gates_.arm_iteration(); }
+  void arm_iteration() {
+    gates_.arm_iteration();
+    look_closely();
+  }
   /// See Gates::disarm_iteration().
   bool disarm_iteration() { return gates_.disarm_iteration(); }
   /// Ends the iteration that was launched; nothing, changing nothing, when none was since the last call.
@@ -88,7 +100,10 @@ class LaunchPort {
   void expect(std::vector<std::uint64_t> levels, std::uint64_t kernels) { forecast_.set(std::move(levels), kernels); }
 
   // Holding.
-  void hold_launches() { gates_.close_launch(); }
+  void hold_launches() {
+    gates_.close_launch();
+    look_closely();
+  }
   void release_launches() { gates_.open_launch(); }
   void refuse_launches(const std::string& reason) { gates_.refuse(reason); }
   bool wait_for_held_launch(Deadline deadline) { return gates_.wait_for_held_launch(deadline); }
@@ -121,6 +136,10 @@ class LaunchPort {
   KernelLog& kernel_log() { return kernel_log_; }
   KernelLog& measuring_log() { return measuring_log_; }
   bool logs_kernels() const { return kernel_log_.enabled() || measuring_log_.enabled(); }
+  void start_log(KernelLog& log, std::size_t records) {
+    log.start(records);
+    look_closely();
+  }
   void log(const KernelRecord& record) {
     if (kernel_log_.enabled()) kernel_log_.write(record);
     if (measuring_log_.enabled()) measuring_log_.write(record);
@@ -128,12 +147,16 @@ class LaunchPort {
   const std::shared_ptr<Reporter>& reporter() { return reporter_; }
 
  private:
+  void look_closely() const {
+    if (look_closely_) look_closely_();
+  }
   ArenaOptions arena_options(const LaunchOptions& options);
   void say_too_small(std::uint64_t needed_bytes) const;
 
   Driver& driver_;
   Member& member_;
   const std::function<void()> before_waiting_for_room_;
+  const std::function<void()> look_closely_;
   LeaseForecast forecast_;
   InFlight in_flight_;
   Gates gates_;

@@ -26,6 +26,11 @@ void LeaseForecast::end(std::uint64_t launched) {
   if (launched > first_) kernels_ = launched - first_;
 }
 
+std::uint64_t LeaseForecast::kernels() const {
+  std::lock_guard lock(mutex_);
+  return kernels_;
+}
+
 void LeaseForecast::leave() {
   std::lock_guard lock(mutex_);
   member_.set_expected_leases(0);

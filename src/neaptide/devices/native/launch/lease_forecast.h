@@ -22,6 +22,8 @@ class LeaseForecast {
   void begin(std::uint64_t launched);
   /// The iteration was launched. The next one is taken to have as many kernels.
   void end(std::uint64_t launched);
+  /// How many kernels an iteration is taken to have.
+  std::uint64_t kernels() const;
   /// The process's memory goes to host memory: the board keeps nothing for it until come_back().
   void leave();
   void come_back();
@@ -35,7 +37,7 @@ class LeaseForecast {
 
   Member& member_;
   std::atomic<bool> running_{false};
-  std::mutex mutex_;  // a leaf
+  mutable std::mutex mutex_;  // a leaf
   std::vector<std::uint64_t> levels_;
   std::uint64_t kernels_ = 1;
   std::uint64_t first_ = 0;  // kernels launched before the iteration

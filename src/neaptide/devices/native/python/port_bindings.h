@@ -95,14 +95,14 @@ inline void bind_launching(py::module_& m, const Device& device) {
   m.def("launched", [=] { return device.port().in_flight().launched(); });
   m.def("set_in_flight_cap", [=](std::uint32_t kernels) { device.port().in_flight().set_cap(kernels); });
   m.def("in_flight_cap", [=] { return device.port().in_flight().cap(); });
-  m.def("close_launch_gate", [=] { device.port().gates().close_launch(); });
+  m.def("close_launch_gate", [=] { device.port().hold_launches(); });
   m.def("open_launch_gate", [=] { device.port().gates().open_launch(); });
   m.def("launch_gate_open", [=] { return device.port().gates().launch_open(); });
   m.def("close_execution_gate", [=] { device.port().gates().close_execution(); });
   m.def("open_execution_gate", [=] { device.port().gates().open_execution(); });
   m.def("execution_gate_open", [=] { return device.port().gates().execution_open(); });
-  m.def("arm_iteration", [=] { device.port().gates().arm_iteration(); });
-  m.def("disarm_iteration", [=] { return device.port().gates().disarm_iteration(); });
+  m.def("arm_iteration", [=] { device.port().arm_iteration(); });
+  m.def("disarm_iteration", [=] { return device.port().disarm_iteration(); });
   m.def("iterations_begun", [=] { return device.port().gates().iterations_begun(); });
   m.def("iteration_began_ns", [=] { return device.port().gates().iteration_began_ns(); });
   m.def("refuse_launches", [=](const std::string& reason) { device.port().gates().refuse(reason); });
@@ -227,7 +227,7 @@ inline void bind_logs(py::module_& m, const Device& device) {
       "start_log",
       [=](std::size_t records, bool measuring) {
         device.drain();
-        log_of(device, measuring).start(records);
+        device.port().start_log(log_of(device, measuring), records);
       },
       py::arg("records"), measuring);
   m.def(
