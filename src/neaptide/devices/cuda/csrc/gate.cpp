@@ -74,7 +74,6 @@ class Op final : public at::ObserverContext {
         launch_(runtime.port().enter(is_heavy(width_, runtime.sms()))) {
     if (runtime_.capturing()) return;
     counted_ = true;
-    runtime_.port().launched();
     if (!runtime_.port().logs_kernels()) return;
     record_.name = lasting(name);
     record_.signature = arguments.signature;
@@ -85,6 +84,7 @@ class Op final : public at::ObserverContext {
   /// The op was launched.
   void finish() {
     if (!counted_) return;
+    runtime_.port().launched();  // not before: while the op waits for memory, nothing of it is on the device
     const StreamId stream = runtime_.driver().current_stream();
     Streams& streams = runtime_.driver().streams();
     if (record_.name == nullptr || runtime_.capturing()) {
