@@ -19,6 +19,11 @@
 
 namespace neaptide {
 
+struct AddressRange {
+  Address start;
+  std::uint64_t bytes;
+};
+
 class Arena::Implementation {
  public:
   Implementation(Driver& driver, Member& member, ArenaOptions options);
@@ -138,6 +143,7 @@ class Arena::Implementation {
   Member& member_;
   const ArenaOptions options_;
   const std::uint64_t chunk_bytes_;
+  const AddressRange range_;
   const std::uint64_t range_bytes_;
   const Address base_;
 
