@@ -53,13 +53,14 @@ TEST(an_arena_reserves_four_times_the_capacity_and_at_least_a_gibibyte) {
 
 TEST(an_arena_leaves_the_program_half_of_the_addresses_where_it_may_not_have_so_many) {
   TemporaryPath path;
-  const auto board = Board::open_or_create(path, soft_board(256 * kMiB, 2));
+  const auto board = Board::open_or_create(path, soft_board(1024 * kMiB, 2));
   Member member(board, "job");
   FakeDriver driver;
   driver.addresses = 700 * kMiB;
   Arena arena(driver, member, {});
   CHECK_EQUAL(driver.reserved, 256 * kMiB);
-  arena.allocate(64 * kMiB, 0);
+  arena.allocate(200 * kMiB, 0);
+  CHECK_THROWS(OutOfMemory, "it may have no more addresses than 256.0 MiB (ulimit -v)", arena.allocate(100 * kMiB, 0));
   arena.check_integrity();
 }
 

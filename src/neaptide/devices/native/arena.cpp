@@ -19,10 +19,10 @@ AddressRange reserve_range(Driver& driver, std::uint64_t bytes, std::uint64_t ch
     bytes = (bytes + chunk - 1) / chunk * chunk;
     try {
       const Address start = driver.reserve(bytes, chunk);
-      if (!less || bytes <= chunk) return {start, bytes};
+      if (!less || bytes <= chunk) return {start, bytes, less};
       driver.release(start, bytes);
       bytes = (bytes / 2 + chunk - 1) / chunk * chunk;
-      return {driver.reserve(bytes, chunk), bytes};
+      return {driver.reserve(bytes, chunk), bytes, less};
     } catch (const DriverError&) {
       if (bytes <= chunk) throw;
     }
