@@ -44,6 +44,26 @@ struct Bench {
 
 }  // namespace
 
+TEST(an_arena_reserves_four_times_the_capacity_and_at_least_a_gibibyte) {
+  constexpr std::uint64_t kGiB = 1024 * kMiB;
+  CHECK_EQUAL(Bench().driver.reserved, kGiB);
+  CHECK_EQUAL(Bench(kGiB).driver.reserved, 4 * kGiB);
+  CHECK_EQUAL(Bench(200 * 1024 * kGiB).driver.reserved, 4 * 1024 * kGiB);
+}
+
+TEST(an_arena_leaves_the_program_half_of_the_addresses_where_it_may_not_have_so_many) {
+  TemporaryPath path;
+  const auto board = Board::open_or_create(path, soft_board(1024 * kMiB, 2));
+  Member member(board, "job");
+  FakeDriver driver;
+  driver.addresses = 700 * kMiB;
+  Arena arena(driver, member, {});
+  CHECK_EQUAL(driver.reserved, 256 * kMiB);
+  arena.allocate(200 * kMiB, 0);
+  CHECK_THROWS(OutOfMemory, "it may have no more addresses than 256.0 MiB (ulimit -v)", arena.allocate(100 * kMiB, 0));
+  arena.check_integrity();
+}
+
 TEST(blocks_are_rounded_to_512_bytes_and_share_chunks) {
   Bench bench;
   const Address a = bench.arena->allocate(1, 0), b = bench.arena->allocate(513, 0), c = bench.arena->allocate(0, 0);

@@ -1,5 +1,6 @@
 // The board's file, its slots and controls, seen from one process.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -306,4 +307,30 @@ TEST(a_snapshot_has_the_slots_also_while_a_process_stands_inside_a_lease_operati
   CHECK_EQUAL(snapshot.slots.size(), 1U);
   CHECK_EQUAL(snapshot.used_bytes, kMiB);
   board->layout().slots[member.slot()].ended.fetch_add(1);
+}
+
+TEST(a_process_that_closed_the_boards_file_by_mistake_keeps_its_slot_and_reaps_no_other) {
+  TemporaryPath path, other_path;
+  const auto board = Board::open_or_create(path, soft_board(64 * kMiB, 2)), others = Board::open(path);
+  Member member(board, "mistaken"), other(others, "other");
+  CHECK(member.try_take(2 * kMiB) == Lease::granted && other.try_take(4 * kMiB) == Lease::granted);
+  const int number = board->descriptor();
+  close(number);
+  CHECK_EQUAL(board->reap() + others->reap(), 0U);
+  const int own = open(other_path.text().c_str(), O_RDWR | O_CREAT, 0600);  // a file of the program
+  CHECK_EQUAL(own, number);
+  CHECK_EQUAL(board->reap() + others->reap(), 0U);
+  CHECK(member.try_take(2 * kMiB) == Lease::granted);
+  CHECK_EQUAL(board->used_bytes(), 8 * kMiB);
+}
+
+TEST(a_board_never_takes_the_place_of_a_standard_file) {
+  TemporaryPath path;
+  const auto board = Board::open_or_create(path, soft_board(64 * kMiB, 2));
+  const int error = dup(STDERR_FILENO);
+  close(STDERR_FILENO);
+  const int number = Board::open(path)->descriptor();
+  dup2(error, STDERR_FILENO);
+  close(error);
+  CHECK(number > STDERR_FILENO);
 }

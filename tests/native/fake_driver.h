@@ -24,6 +24,7 @@ class FakeDriver final : public Driver {
   static constexpr Address kBase = Address{1} << 46;
 
   Address reserve(std::size_t bytes, std::size_t /*chunk_bytes*/) override {
+    if (bytes > addresses) throw DriverError("told to fail");
     reserved = bytes;
     return kBase;
   }
@@ -107,6 +108,7 @@ class FakeDriver final : public Driver {
 
   HostDriver streams;
   std::size_t reserved = 0;
+  std::size_t addresses = ~std::size_t{0};  // that the process may have
   std::uint64_t clock_ns = 0;
   bool fail_next_back = false;
   bool fail_next_unback = false;

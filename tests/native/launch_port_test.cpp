@@ -2,6 +2,8 @@
 #include "launch_port.h"
 
 #include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -495,6 +497,31 @@ TEST(a_line_that_nobody_reads_ends_when_too_much_waits_for_it) {
   while (sent < (8U << 20) && reporter.send(std::string(1000, 'x'), false)) sent += 1000;
   CHECK(sent > 1 << 20 && sent < 2 << 20);
   CHECK(!reporter.send("more", false));
+}
+
+TEST(a_process_that_may_have_no_more_threads_sends_what_is_queued_with_a_later_frame) {
+  Child job([] {
+    NarrowLine line;
+    Reporter reporter;
+    reporter.connect(line.ends[0], 0);
+    const std::string large(40'000, 'x');
+    CHECK(mallopt(M_MMAP_THRESHOLD, 1 << 25) == 1 && mallopt(M_TRIM_THRESHOLD, 1 << 25) == 1);
+    void* volatile room = std::malloc(1 << 20);  // what the frames take comes from here
+    std::free(room);
+    rlimit before{};
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    const rlimit none{1, before.rlim_max};  // no stack for a thread
+    CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+    CHECK(reporter.send(large, true));
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    CHECK(reporter.send("after", false));
+    std::string all;
+    std::thread reader([&] { all = line.read_all(); });
+    reporter.disconnect();
+    reader.join();
+    CHECK(all == large + "after");
+  });
+  CHECK_EQUAL(job.wait(), 0);
 }
 
 TEST(reports_are_sent_in_order_when_the_device_has_passed_the_work) {

@@ -161,6 +161,12 @@ TEST(a_killed_process_counts_as_gone_even_as_a_zombie) {
   CHECK_EQUAL(board->used_bytes(), 0U);
 }
 
+TEST(a_process_that_could_not_read_when_it_started_is_not_taken_for_gone) {
+  CHECK(probe({getpid(), 0}) == ProcessState::running);
+  CHECK(!is_recycled({getpid(), 0}));
+  CHECK(probe({getpid(), this_process().start_time + 1}) == ProcessState::gone);
+}
+
 TEST(a_slot_belongs_to_its_process_whatever_pid_its_words_name) {
   TemporaryPath path;
   auto board = Board::open_or_create(path, soft_board(kCapacity, kSms));
@@ -197,7 +203,7 @@ TEST(a_slot_is_free_when_its_process_becomes_another_program) {
   notes->stop = true;
   CHECK(eventually([&] { return board->reap() == 1; }));
   CHECK_EQUAL(board->used_bytes(), 0U);
-  CHECK(probe({child.pid(), 0}) == ProcessState::gone);  // of another start time
+  CHECK(probe({child.pid(), 1}) == ProcessState::gone);  // of another start time
   CHECK(::kill(child.pid(), 0) == 0);
 }
 

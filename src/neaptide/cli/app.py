@@ -14,6 +14,7 @@ from cyclopts import App, CycloptsError, Parameter
 from neaptide import __version__
 from neaptide.cli.target import end_options_at_program, end_options_at_script
 from neaptide.core.text import complain
+from neaptide.standard_files import fill_standard_files
 
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -178,7 +179,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """Run a command line, this process's own if none is given, and return its exit code."""
     # Silences a warning from C++ that the profiler is deprecated; torch reads this when it is first imported.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    _fill_standard_files()
+    fill_standard_files()
     try:
         words = list(sys.argv[1:] if tokens is None else tokens)
         if words[:1] == ["profile"]:
@@ -202,13 +203,6 @@ def main(tokens: Sequence[str] | None = None) -> int:
             raise
         complain(_one_line(error))
         return USER_ERROR
-
-
-def _fill_standard_files() -> None:
-    """Open those of stdin, stdout and stderr that are closed: else sockets and logs get their numbers, and are lost."""
-    while (lowest := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(lowest, True)
-    os.close(lowest)
 
 
 def _one_line(error: Exception) -> str:

@@ -22,8 +22,13 @@ class Registry(Generic[Made]):
 
     def make(self, name: str) -> Made:
         """Make the thing that has this name; if none has, ValueError with the nearest names."""
+        self.check(name)
+        return self.makers[name]()
+
+    def check(self, name: str) -> None:
+        """ValueError with the nearest names if nothing has this name. Makes nothing."""
         if name in self.makers:
-            return self.makers[name]()
+            return
         near = difflib.get_close_matches(name, self.makers, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(self.makers)}"
         raise ValueError(f"no {self.what} is called {name!r}; {hint}")

@@ -100,11 +100,14 @@ def default_kind() -> DeviceKind:
 
 
 def parse_device_name(text: str) -> DeviceName:
-    """A device from `kind:index` or `kind`, where the kind is a name or the path of a `kind.py`."""
+    """A device from `kind:index` or `kind`, where the kind is a name or the path of a `kind.py`; else ValueError."""
     kind, colon, index = text.rpartition(":")
     if not colon or not index.isdecimal():
         kind, index = text, "0"
-    return DeviceName(str(Path(kind).absolute()) if kind.endswith(".py") else kind, int(index))
+    if kind.endswith(".py"):
+        return DeviceName(str(Path(kind).absolute()), int(index))
+    KINDS.check(kind)
+    return DeviceName(kind, int(index))
 
 
 @cache

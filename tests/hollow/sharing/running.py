@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import neaptide
 from neaptide.devices import Board
+from neaptide.devices.board.figures import SlotFigures
 
 _HERE = Path(__file__).parent
 _SOURCE = Path(neaptide.__file__).parents[1]  # PYTHONPATH may name it from another folder
@@ -70,10 +72,17 @@ class Hollow:
 
     def wait_until_a_process_waits(self) -> None:
         """Wait until a process on the board waits for memory."""
+        self._wait_until(lambda slot: slot.wanted_bytes > 0)
+
+    def wait_until_a_process_waits_and_has_nothing_on_the_device(self) -> None:
+        """As above, and all that the process has launched counts as done."""
+        self._wait_until(lambda slot: slot.wanted_bytes > 0 and 0 < slot.launched == slot.done)
+
+    def _wait_until(self, is_so: Callable[[SlotFigures], bool]) -> None:
         board = Board.open(self.folder / "board")
         deadline = time.monotonic() + _SECONDS
-        while not any(slot.wanted_bytes for slot in board.snapshot().slots):
-            assert time.monotonic() < deadline, "no process waits"
+        while not any(map(is_so, board.snapshot().slots)):
+            assert time.monotonic() < deadline, "no process waits so"
             time.sleep(0.01)
         board.close()
 

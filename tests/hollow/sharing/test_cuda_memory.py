@@ -8,7 +8,7 @@ import pytest
 
 from hollow.board import Board as Device
 from hollow.board import Tally
-from hollow.sharing.running import Hollow, kill, next_facts
+from hollow.sharing.running import Hollow, facts_of, kill, next_facts
 
 MIB = 1 << 20
 PAGE_CALLS = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemImportFromShareableHandle")
@@ -95,3 +95,17 @@ def test_memory_survives_evictions_bit_by_bit_at_its_addresses(hollow: Hollow) -
     assert facts["same"]
     assert facts["moved"] > 100 * 10 * MIB
     assert facts["beside"] > 0
+
+
+def test_while_an_op_waits_for_memory_all_that_was_launched_before_counts_as_done(hollow: Hollow) -> None:
+    sizes = {"BUDGET_MIB": "512", "TIDE_MIB": "300"}
+    hollow.make_board(512 * MIB)
+    holder = hollow.start("holder", **sizes)
+    next_facts(holder)
+    waiter = hollow.start("waits", **sizes)
+    try:
+        next_facts(waiter)
+        hollow.wait_until_a_process_waits_and_has_nothing_on_the_device()
+    finally:
+        kill(holder)
+    assert facts_of(waiter) == {"ended": True}

@@ -10,6 +10,7 @@ import pytest
 
 from neaptide.devices import chosen_device, default_kind, find_kind, parse_device_name
 from neaptide.devices.interface import DeviceName
+from neaptide.live.protocol.paths import runtime_paths
 
 MINE = """
 from dataclasses import dataclass
@@ -45,6 +46,14 @@ def test_a_device_is_named_by_its_kind_and_its_index(monkeypatch: pytest.MonkeyP
     assert default_kind().name == "soft"
     assert parse_device_name("/a/kind.py:1") == DeviceName("/a/kind.py", 1)
     assert parse_device_name("here/kind.py") == DeviceName(str(Path("here/kind.py").absolute()))
+
+
+@pytest.mark.parametrize("text", ["soft:-1", "soft:x", "soft:0:1", "sofd", "../soft", ":"])
+def test_what_names_no_device_is_refused_by_every_command(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEAPTIDE_RUNTIME", raising=False)
+    monkeypatch.setenv("NEAPTIDE_DEVICE", text)
+    with pytest.raises(ValueError, match="no device is called '"):
+        runtime_paths()
 
 
 def test_a_device_can_be_a_folder_outside_the_package(mine: Path) -> None:

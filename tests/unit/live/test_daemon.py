@@ -10,12 +10,16 @@ import pytest
 from board_member import Member
 from daemons import SECONDS, until
 from neaptide.core.control.events import IterationEnded, JobEvicted, JobResumed
+from neaptide.core.traces.trace_format import encode
 from neaptide.devices.board import Request, SlotState
 from neaptide.devices.board.figures import ProcessState
 from neaptide.live.protocol import messages as say
 from neaptide.policies.files import find_policy
 from neaptide.policies.temporal import Temporal
 from scripted_daemon import MIB, ScriptedCaller, World, older_waits, trace
+from tides import tide
+
+SLOW = encode(tide("job", 50, 3.0, 10 * MIB, 40 * MIB))  # an iteration takes 3 s
 
 
 def test_iterations_of_a_job_that_runs_ahead_are_reported_together(world: World) -> None:
@@ -142,6 +146,67 @@ def test_an_iteration_that_has_no_core_is_waited_for_and_not_evicted(world: Worl
     assert (asked, states) == ([Request.NONE, Request.NONE], ["running", "running"])
 
 
+def wait_for_memory(world: World, member: Member, amount: int) -> Thread:
+    """A thread of the job that waits for so many MiB."""
+    waiting = Thread(target=member.take, args=(amount * MIB, SECONDS))
+    waiting.start()
+    until(lambda: bool(world.board.progress(member.slot).wanted_bytes), "the job to wait for memory")
+    return waiting
+
+
+def test_iterations_that_wait_for_memory_are_not_evicted_while_one_of_them_has_a_kernel_on_the_device(
+    world: World,
+) -> None:
+    older, younger = world.join("a", SLOW), world.join("b", SLOW)
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    younger.count(2, 1)  # the second kernel is long
+    waits = [wait_for_memory(world, member, 20) for member in (older, younger)]
+    world.clock.pass_seconds(2.5)
+    asked = [older.request, younger.request]
+    needs = [job.needs_bytes for job in world.daemon.status().jobs]
+    younger.count(0, 1)
+    world.clock.pass_seconds(0.3)
+    asked_then = [older.request, younger.request]
+    younger.give(45 * MIB)
+    for each in waits:
+        each.join()
+    assert asked == [Request.NONE, Request.NONE]
+    assert needs == [50 * MIB, 50 * MIB]
+    assert asked_then == [Request.NONE, Request.EVICT]
+
+
+def test_an_iteration_with_a_long_kernel_is_not_evicted_for_a_younger_one_that_waits_for_memory(world: World) -> None:
+    older, younger = world.join("a", trace(10, 40)), world.join("b", trace(10, 40))
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    older.count(1, 0)
+    waiting = wait_for_memory(world, younger, 20)
+    world.clock.pass_seconds(4)
+    asked = [older.request, younger.request]
+    older.give(45 * MIB)
+    waiting.join()
+    assert asked == [Request.NONE, Request.NONE]
+
+
+def test_an_iteration_starves_only_if_the_younger_ones_do_not_end_in_the_time_that_they_take(world: World) -> None:
+    older, younger = world.join("a", SLOW), world.join("b", SLOW)
+    for member in (older, younger):
+        member.begin_iteration()
+        assert member.take(45 * MIB)
+    waiting = wait_for_memory(world, older, 20)
+    asked = []
+    for _ in range(4):
+        younger.count(5, 5)
+        world.clock.pass_seconds(0.9)
+        asked.append(younger.request)
+    younger.give(45 * MIB)
+    waiting.join()
+    assert asked == [Request.NONE, Request.NONE, Request.NONE, Request.EVICT]
+
+
 def test_only_threads_of_jobs_that_are_to_move_are_looked_at(tmp_path: Path) -> None:
     world = World(tmp_path, Temporal())
     try:
@@ -190,3 +255,10 @@ def test_no_job_is_expected_to_need_more_than_the_budget(world: World) -> None:
     world.daemon.heard(world.callers["a"], say.Grew(1 << 40))
     (job,) = world.daemon.status().jobs
     assert job.needs_bytes == world.daemon.status().budget_bytes
+
+
+def test_a_budget_that_the_board_cannot_count_is_refused_and_the_old_one_stays(world: World) -> None:
+    caller = ScriptedCaller()
+    world.daemon.heard(caller, say.SetBudget(1 << 60))
+    assert caller.heard == [say.Problem("a budget of 1048576 TiB is too large; at most 256 TiB can be counted")]
+    assert world.daemon.status().budget_bytes == world.board.snapshot().capacity_bytes == 100 * MIB

@@ -130,3 +130,36 @@ def test_what_was_removed_from_the_folder_is_put_back(tmp_path: Path, monkeypatc
 def _empty(folder: Path) -> None:
     for each in folder.iterdir():
         each.unlink()
+
+
+def test_that_files_cannot_be_put_back_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LOOK_SECONDS", 0.0)
+    paths = RuntimePaths(tmp_path / "run")
+    prepare(paths)
+
+    async def scene() -> list[str]:
+        with DaemonLock(paths) as lock:
+            board = open_board(paths.board, make(paths.board))
+            listener = ListeningSocket(paths.socket, asyncio.Protocol)
+            await listener.bind()
+            guard, said, looks = RuntimeFiles(paths, lock, board, listener), list[str](), 0
+
+            async def look(_: Callable[[str], None]) -> bool:
+                nonlocal looks
+                looks += 1
+                if looks == 5:
+                    raise asyncio.CancelledError
+                if looks == 3:
+                    return True
+                raise OSError("no space")
+
+            monkeypatch.setattr(guard, "_look", look)
+            with pytest.raises(asyncio.CancelledError):
+                await guard.keep(said.append)
+            listener.close()
+            board.close()
+            return said
+
+    said = asyncio.run(scene())
+    assert len(said) == 2  # it went well in between
+    assert said[0].endswith("cannot be put back: no space")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from neaptide.live.protocol.paths import RuntimeDirectoryError, RuntimePaths, prepare, runtime_paths
+from neaptide.live.protocol.paths import RuntimeDirectoryError, RuntimePaths, prepare, runtime_paths, temporary_paths
 
 
 def test_the_variable_comes_before_the_users_runtime_directory_and_tmp(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,28 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyt
         prepare(RuntimePaths(tmp_path))
 
 
-def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_named_and_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(RuntimeDirectoryError, match="too long for a socket"):
         prepare(RuntimePaths(tmp_path / ("x" * 120)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_jobs_in_other_folders_find_a_runtime_directory_that_is_named_relatively(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NEAPTIDE_RUNTIME", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "here")
+    assert runtime_paths().folder == Path.cwd() / "here" / "neaptide"
+
+
+def test_a_run_makes_its_own_folder_where_a_socket_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert temporary_paths().folder.parent == tmp_path
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(deep))
+    assert temporary_paths().folder.parent == Path("/tmp")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    assert temporary_paths().folder.parent == tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from neaptide.core.control.job import DisplayState, JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.live.protocol import messages as say
 from neaptide.live.protocol.framing import MOST_BYTES, MOST_SMALL_BYTES, DaemonInbox, frame
@@ -118,3 +119,22 @@ def test_a_large_message_of_many_fields_without_a_trace_is_refused_from_its_firs
     said = {"say": "Grew", "text": bytes(MOST_SMALL_BYTES), **{f"field {number}": number for number in range(14)}}
     with pytest.raises(say.ProtocolError, match="without a trace"):
         list(DaemonInbox().feed(framed(msgspec.msgpack.encode(said))[:40]))
+
+
+def test_a_message_whose_texts_are_no_unicode_is_sent_with_question_marks() -> None:
+    (said,) = DaemonInbox().feed(frame(say.Failed("RuntimeError: \ud800 at /tmp/\udcff")))
+    assert said == say.Failed("RuntimeError: ? at /tmp/?")
+    job = say.JobStatus(name="a", pid=1, kind=JobKind.TRAINING, state=DisplayState.FAILED, reason="\udcff")
+    status = say.Status(
+        pid=1,
+        policy="p",
+        uptime_seconds=0.0,
+        budget_bytes=0,
+        used_bytes=0,
+        high_water_bytes=0,
+        sms=1,
+        board="/tmp/\udcff",
+        jobs=(job,),
+    )
+    sent = msgspec.msgpack.decode(frame(status)[4:])
+    assert (sent["board"], sent["jobs"][0]["reason"]) == ("/tmp/?", "?")

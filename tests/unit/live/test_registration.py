@@ -446,3 +446,11 @@ def test_a_process_that_is_not_shared_is_shown_with_its_reason_until_its_connect
     assert (shown.name, shown.pid, shown.state, shown.reason) == ("a", 5, "not shared", "its torch works on the CPU")
     world.daemon.lost(caller)
     assert world.daemon.status().jobs == ()
+
+
+def test_jobs_of_similar_names_have_traces_of_their_own(world: World) -> None:
+    for name in ("a b", "a_b", "a", "a.1"):
+        world.join(name, trace(10, 20))
+    world.daemon.heard(world.callers["a"], say.Profiled(trace(10, 20)))  # measured again
+    names = [path.name for path in world.paths.traces.iterdir()]
+    assert sorted(names) == ["a%1.trace", "a%20;b.trace", "a.1.trace", "a.trace", "a_b.trace"]

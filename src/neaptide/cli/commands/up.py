@@ -33,6 +33,7 @@ def up(
     temporary: Annotated[bool, Parameter(show=False)] = False,
 ) -> int:
     """Start the daemon. `line`, `until_unused` and `temporary` are for `live.runs.starting`."""
+    from neaptide.core.control.job_limits import check_budget
     from neaptide.core.text import complain
     from neaptide.core.units import format_bytes, parse_bytes
     from neaptide.live.protocol.paths import runtime_paths
@@ -41,9 +42,7 @@ def up(
 
     kind, index = default_kind(), chosen_device().index
     budget_bytes = kind.default_budget_bytes(index) if budget is None else parse_bytes(budget)
-    if budget_bytes < kind.chunk_bytes(index):
-        least = format_bytes(kind.chunk_bytes(index))
-        raise ValueError(f"a budget of {format_bytes(budget_bytes)} is too small; at least {least} is needed")
+    check_budget(budget_bytes, kind.chunk_bytes(index))
     for line_lost in device.lost():
         complain(line_lost)
     chosen = find_policy(policy)

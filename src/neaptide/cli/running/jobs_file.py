@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -139,6 +139,8 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
     given = convert(tree, JobTable, where)
     with where.blamed("command"):
         command = command_of(given.command)
+    with where.blamed("env"):
+        environment = _environment(given.env)
     with where.blamed("name" if given.name is not None else "command"):
         name = checked_name(given.name if given.name is not None else name_of(command))
     folder = path.parent / (given.cwd or ".")
@@ -163,7 +165,7 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
         command=command,
         kind=given.kind,
         directory=folder,
-        environment={key: _word(value) for key, value in given.env.items()},
+        environment=environment,
         priority=given.priority,
         deadline_seconds=deadline_seconds,
         deadline_quantile=given.slo_quantile,
@@ -171,6 +173,15 @@ def _job(tree: dict[str, Any], index: int, path: Path, text: str) -> JobCommand:
         iterations=given.iterations,
         memory_bytes=memory_bytes,
     )
+
+
+def _environment(given: Mapping[str, str | float | bool]) -> dict[str, str]:
+    """Environment variables; ValueError when a process cannot be given one of them."""
+    words = {key: _word(value) for key, value in given.items()}
+    for key, value in words.items():
+        if not key or "=" in key or "\0" in key + value:
+            raise ValueError(f"{key!r} cannot be set: a variable has a name without =, and no zero bytes")
+    return words
 
 
 def _word(value: str | float | bool) -> str:
@@ -183,6 +194,8 @@ def command_of(given: str | Sequence[str]) -> tuple[str, ...]:
         words = shlex.split(given) if isinstance(given, str) else list(given)
     except ValueError as error:
         raise ValueError(f"{given!r} cannot be split into words: {str(error).lower()}") from None
+    if any("\0" in word for word in words):
+        raise ValueError("a command cannot hold a zero byte")
     if not words or not words[0]:
         raise ValueError("the command is empty; write it like python train.py")
     return (sys.executable if words[0] in _PYTHON else words[0], *words[1:])

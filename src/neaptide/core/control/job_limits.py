@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from neaptide.core.units import format_bytes
+
 NAME_LETTERS = 40  # a table shows no more
 NAME_BYTES = 63  # the board keeps no more
 MOST_ITERATIONS = 2**32 - 1
 LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**31 - 1
 MOST_DEADLINE_SECONDS = 10**6
 MOST_MEMORY_BYTES = 2**50
+MOST_BUDGET_BYTES = 2**48 - 1  # the board counts no more
 LEAST_QUANTILE, MOST_QUANTILE = 0.5, 0.9999
 
 
@@ -79,3 +82,13 @@ def check_memory(memory_bytes: int | None) -> None:
     """ValueError when a job cannot be expected to hold so much; None: it is not known."""
     if memory_bytes is not None and not 1 <= memory_bytes <= MOST_MEMORY_BYTES:
         raise ValueError(f"the memory of a job must be between 1 byte and 1 PiB, not {memory_bytes} bytes")
+
+
+def check_budget(budget_bytes: int, chunk_bytes: int) -> None:
+    """ValueError when all jobs together cannot have this budget on a device that leases chunks of this size."""
+    if budget_bytes < chunk_bytes:
+        wanted, least = format_bytes(budget_bytes), format_bytes(chunk_bytes)
+        raise ValueError(f"a budget of {wanted} is too small; at least {least} is needed")
+    if budget_bytes > MOST_BUDGET_BYTES:
+        wanted, most = format_bytes(budget_bytes), format_bytes(MOST_BUDGET_BYTES)
+        raise ValueError(f"a budget of {wanted} is too large; at most {most} can be counted")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 TICK_SECONDS = 0.05  # between looks at the board while jobs share the device
 TICK_NS = 50_000_000
-STUCK_TICKS = 2  # without progress: an iteration that waits for memory is stuck
-STARVING_TICKS = 20  # without progress, while other iterations go on: it starves
+STUCK_TICKS = 2  # without progress, and with no kernel on the device: an iteration that waits for memory is stuck
+STARVING_TICKS = 20  # without progress, while other iterations go on: it starves, unless theirs take longer
 OVER_BUDGET_TICKS = 10  # with more leased than a budget that was lowered: a job is moved to host memory
 STOPPED_NS = 300_000_000  # without progress, in a stopped process: the job is unresponsive
 UNUSED_PERMIT_NS = 1_000_000_000  # with a permit and no iteration begun: the job is unresponsive
@@ -33,6 +33,14 @@ KEPT_NS = 10_000_000_000  # a process that could not move its memory to the host
 def hanging_ns(solo_ns: int) -> int:
     """Time without progress after which an iteration that takes `solo_ns` alone is taken to hang."""
     return max(HANGING_NS, HANGING_ITERATIONS * solo_ns)
+
+
+def iteration_ticks(solo_ns: int, recent_ns: int) -> int:
+    """Looks in which an iteration ends that takes `solo_ns` alone and took `recent_ns` of late.
+
+    On a busy machine it takes longer than alone. What it took of late may have been a wait, so that is bounded.
+    """
+    return min(max(solo_ns, recent_ns), HANGING_ITERATIONS * solo_ns) // TICK_NS
 
 
 def room_ns(made_ns: int) -> int:

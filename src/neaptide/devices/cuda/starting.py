@@ -39,8 +39,9 @@ def _refuse_allocator(_: object) -> None:
 
 def start(board: Path, job: str, wait_seconds: float) -> None:
     """Take a slot and start the device with its launches held."""
-    keeper = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", str(board.absolute())]
-    native.start(str(board), job, wait_seconds, True, keeper, _program())
+    keeper: list[str | Path] = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", board.absolute()]
+    # A path need not be text.
+    native.start(os.fsencode(board), job, wait_seconds, True, [os.fsencode(word) for word in keeper], _program())
     atexit.register(native.stop)
     place_apart(native.set_persistent)
     _hold_graphs()

@@ -9,12 +9,32 @@
 namespace neaptide {
 namespace {
 
-std::uint64_t range_for(const ArenaOptions& options, const Member& member) {
-  const std::uint64_t wanted = options.range_bytes != 0
-                                   ? options.range_bytes
-                                   : std::max<std::uint64_t>(4 * member.board().capacity_bytes(), 1ULL << 30);
-  const std::uint64_t chunk = member.board().chunk_bytes();
-  return (wanted + chunk - 1) / chunk * chunk;
+constexpr std::uint64_t kLeastRange = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostRange = std::uint64_t{4} << 40;  // an arena keeps some bytes for each of its chunks
+
+/// Reserves the range, or a smaller one where the process may not have so many addresses (ulimit -v): then half of what
+/// it may have, so that the program keeps some for itself.
+AddressRange reserve_range(Driver& driver, std::uint64_t bytes, std::uint64_t chunk) {
+  for (bool less = false;; less = true) {
+    bytes = (bytes + chunk - 1) / chunk * chunk;
+    try {
+      const Address start = driver.reserve(bytes, chunk);
+      if (!less || bytes <= chunk) return {start, bytes, less};
+      driver.release(start, bytes);
+      bytes = (bytes / 2 + chunk - 1) / chunk * chunk;
+      return {driver.reserve(bytes, chunk), bytes, less};
+    } catch (const DriverError&) {
+      if (bytes <= chunk) throw;
+    }
+    bytes /= 2;
+  }
+}
+
+AddressRange range_for(Driver& driver, const ArenaOptions& options, const Member& member) {
+  const std::uint64_t capacity = member.board().capacity_bytes();
+  const std::uint64_t wanted =
+      options.range_bytes != 0 ? options.range_bytes : std::min(std::max(4 * capacity, kLeastRange), kMostRange);
+  return reserve_range(driver, wanted, member.board().chunk_bytes());
 }
 
 }  // namespace
@@ -24,8 +44,9 @@ Arena::Implementation::Implementation(Driver& driver, Member& member, ArenaOptio
       member_(member),
       options_(std::move(options)),
       chunk_bytes_(member.board().chunk_bytes()),
-      range_bytes_(range_for(options_, member)),
-      base_(driver.reserve(range_bytes_, chunk_bytes_)),
+      range_(range_for(driver, options_, member)),
+      range_bytes_(range_.bytes),
+      base_(range_.start),
       heap_(base_, static_cast<std::uint32_t>(range_bytes_ / chunk_bytes_), chunk_bytes_),
       hollow_(driver.page_bytes()),
       over_(driver.page_bytes() > 0 ? driver.page_bytes() : chunk_bytes_) {

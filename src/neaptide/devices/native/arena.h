@@ -56,7 +56,8 @@ struct AllocationAttempt {
 };
 
 struct ArenaOptions {
-  /// Address range to reserve; 0 means four times the board's capacity, at least 1 GiB.
+  /// Address range to reserve; 0 means four times the board's capacity, at least 1 GiB and at most 4 TiB. The arena
+  /// makes do with less where the process may not have so many addresses.
   std::uint64_t range_bytes = 0;
   /// How long an allocation waits for a lease before OutOfMemory.
   std::chrono::nanoseconds wait = std::chrono::seconds(60);

@@ -35,7 +35,12 @@ Address Arena::Implementation::allocate(std::size_t bytes, StreamId stream, Hint
       if (const Attempt attempt = attempt_locked(rounded, stream, hint, Growth::chunks); attempt.address)
         return *attempt.address;
   }
-  if (absurd) fail(bytes, {std::nullopt, bytes}, false);
+  if (absurd) {
+    Attempt none;
+    none.need = bytes;
+    none.no_addresses = bytes <= member_.board().capacity_bytes();
+    fail(bytes, none, false);
+  }
   return allocate_slowly(rounded, stream, hint);
 }
 
@@ -75,7 +80,13 @@ Arena::Implementation::Attempt Arena::Implementation::attempt_after_return(std::
   const Lock lock(mutex_);
   Attempt attempt = attempt_locked(bytes, stream, hint, Growth::chunks);
   if (!attempt.address && hollow_.bytes() > 0) attempt = attempt_locked(bytes, stream, hint, Growth::pages);
-  if (attempt.address || evicted_ || fits_alone(attempt)) return attempt;
+  if (attempt.address || evicted_) return attempt;
+  if (attempt.no_addresses && range_.few) {  // no other process has any that it could give
+    attempt.busy = heap_.waiting_chunks() > 0 || detached_chunks_ > 0 || !drains_.empty();
+    attempt.hopeless = !attempt.busy;
+    return attempt;
+  }
+  if (fits_alone(attempt)) return attempt;
   const bool all_given = give_gaps_locked();
   attempt = attempt_locked(bytes, stream, hint, driver_.page_bytes() > 0 ? Growth::pages : Growth::chunks);
   const std::uint64_t alone = alone_locked(attempt), capacity = member_.board().capacity_bytes();
@@ -99,8 +110,9 @@ Arena::Implementation::Attempt Arena::Implementation::attempt_locked(std::uint64
   } else if (const auto range = heap_.plan(pool, bytes)) {
     attempt = grow_and_take_locked(pool, *range, bytes, growth);
   } else {
-    attempt.need = bytes;  // no gap in the address range is wide enough
+    attempt.need = bytes;
     attempt.lease = Lease::full;
+    attempt.no_addresses = true;
   }
   if (attempt.address) return attempt;
   // A block at the wrong end is better than none.
@@ -269,7 +281,9 @@ void Arena::Implementation::fail(std::uint64_t bytes, const Attempt& attempt, bo
   std::string message = "out of memory: a block of " + mebibytes(bytes) + " needs " + mebibytes(attempt.need) +
                         " more, this process holds " + mebibytes(held) + " of the device's " + mebibytes(capacity) +
                         ", others hold " + mebibytes(used - std::min(used, held));
-  if (limit == member_.own_limit_bytes())
+  if (attempt.no_addresses && range_.few)
+    message += ", and it may have no more addresses than " + mebibytes(range_bytes_) + " (ulimit -v)";
+  else if (limit == member_.own_limit_bytes())
     message +=
         ", the program allows itself " + mebibytes(member_.arena_limit_bytes()) + " (set_per_process_memory_fraction)";
   else if (limit < capacity)

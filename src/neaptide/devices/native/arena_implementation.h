@@ -19,6 +19,12 @@
 
 namespace neaptide {
 
+struct AddressRange {
+  Address start;
+  std::uint64_t bytes;
+  bool few;  // fewer than were wanted
+};
+
 class Arena::Implementation {
  public:
   Implementation(Driver& driver, Member& member, ArenaOptions options);
@@ -60,9 +66,10 @@ class Arena::Implementation {
     std::optional<Address> address;
     std::uint64_t need = 0;
     Lease lease = Lease::granted;
-    bool busy = false;        // the process alone would not fit while its streams have work in flight
-    std::uint64_t alone = 0;  // what it would hold without, when that is more than the capacity is now
-    bool hopeless = false;    // that is more than the device has had since the process began
+    bool busy = false;          // the process alone would not fit while its streams have work in flight
+    std::uint64_t alone = 0;    // what it would hold without, when that is more than the capacity is now
+    bool hopeless = false;      // that is more than the device has had since the process began
+    bool no_addresses = false;  // no gap in the address range is wide enough
   };
   /// What a new chunk is leased for: all of it, or only the pages that the block touches.
   enum class Growth : std::uint8_t { chunks, pages };
@@ -138,6 +145,7 @@ class Arena::Implementation {
   Member& member_;
   const ArenaOptions options_;
   const std::uint64_t chunk_bytes_;
+  const AddressRange range_;
   const std::uint64_t range_bytes_;
   const Address base_;
 

@@ -83,6 +83,12 @@ bool is_link_to_open_file(const std::string& path) {
 
 OpenFile::OpenFile(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {
   if (descriptor_ < 0) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
+  if (descriptor_ > STDERR_FILENO) return;
+  // The program was started without stdin, stdout or stderr: what it prints must not go into the file.
+  if (const int higher = fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); higher >= 0) {
+    close(descriptor_);
+    descriptor_ = higher;
+  }
 }
 
 OpenFile::~OpenFile() {

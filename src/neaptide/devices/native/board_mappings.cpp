@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "file_identity.h"
+
 namespace neaptide {
 namespace {
 
@@ -21,7 +23,11 @@ struct Place {
   std::atomic<bool> used{false};
   std::atomic<std::uintptr_t> memory{0};
   std::atomic<std::size_t> bytes{0};
+  std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<int> file{-1};
+
+  /// Whether its descriptor still names the file: a program may have closed it.
+  bool is_open(int descriptor) const { return FileIdentity::of(descriptor) == FileIdentity{device, inode}; }
 };
 std::array<Place, 64> places;
 struct sigaction handler_before;
@@ -31,6 +37,7 @@ bool make_whole(std::uintptr_t address) {
     const int file = place.file.load();
     const std::uintptr_t first = place.memory.load();
     if (file < 0 || address < first || address - first >= place.bytes.load()) continue;
+    if (!place.is_open(file)) return false;
     const auto size = static_cast<off_t>(place.bytes.load());
     if (fallocate(file, 0, 0, size) == 0) return true;
     struct stat status{};
@@ -51,7 +58,7 @@ void on_bus_error(int number, siginfo_t* info, void* /*context*/) {
 
 void close_in_child() {
   for (Place& place : places)
-    if (const int file = place.file.exchange(-1); file >= 0) close(file);
+    if (const int file = place.file.exchange(-1); file >= 0 && place.is_open(file)) close(file);
 }
 
 void watch_process() {
@@ -72,6 +79,9 @@ KnownMapping::KnownMapping(void* memory, std::size_t bytes, int file) {
     if (place.used.exchange(true)) continue;
     place.memory.store(reinterpret_cast<std::uintptr_t>(memory));
     place.bytes.store(bytes);
+    const FileIdentity identity = FileIdentity::of(file);
+    place.device.store(identity.device);
+    place.inode.store(identity.inode);
     place.file.store(file);
     place_ = static_cast<int>(index);
     return;

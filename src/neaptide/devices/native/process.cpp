@@ -65,7 +65,8 @@ ProcessState probe(const ProcessId& process) {
     const bool exists = kill(process.pid, 0) == 0 || errno == EPERM;
     return exists ? ProcessState::running : ProcessState::gone;
   }
-  if (stat->start_time != process.start_time) return ProcessState::gone;
+  const bool known = process.start_time != 0;  // the process may have had no descriptor to read it
+  if (known && stat->start_time != process.start_time) return ProcessState::gone;
   // A leader that has exited shows as a zombie while its other threads run on.
   if ((stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1) return ProcessState::gone;
   return stat->state == 'T' || stat->state == 't' ? ProcessState::stopped : ProcessState::running;
@@ -73,7 +74,7 @@ ProcessState probe(const ProcessId& process) {
 
 bool is_recycled(const ProcessId& process) {
   const auto stat = read_stat(std::to_string(process.pid));
-  return stat && stat->start_time != process.start_time;
+  return stat && process.start_time != 0 && stat->start_time != process.start_time;
 }
 
 std::uint64_t pid_namespace() {

@@ -23,7 +23,7 @@ struct flock bytes(short type, std::uint32_t first, std::uint32_t count) {
 
 bool SlotLocks::take(std::uint32_t slot) {
   const std::lock_guard guard(mutex_);
-  if (own_[slot]) return false;
+  if (own_[slot] || !(FileIdentity::of(file_) == identity_)) return false;
   struct flock lock = bytes(F_WRLCK, slot, 1);
   if (fcntl(file_, F_OFD_SETLK, &lock) != 0) {
     if (errno == EAGAIN || errno == EACCES || errno == EINTR) return false;
@@ -36,6 +36,7 @@ bool SlotLocks::take(std::uint32_t slot) {
 void SlotLocks::drop(std::uint32_t slot) {
   const std::lock_guard guard(mutex_);
   own_[slot] = false;
+  if (!(FileIdentity::of(file_) == identity_)) return;
   struct flock lock = bytes(F_UNLCK, slot, 1);
   fcntl(file_, F_OFD_SETLK, &lock);
 }

@@ -5,13 +5,15 @@
 // the lock of a slot that has no owner for as long as it empties the slot. Nobody waits for a lock.
 //
 // The locks belong to one opening of the file. A forked child would keep them, so it closes the file
-// (board_mappings.h).
+// (board_mappings.h). A process that closes the file by mistake keeps its own lock, because the mapping holds the file
+// open; it takes no other lock from then on, since the number may name another file, on which every lock is free.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 
 #include "board_layout.h"
+#include "file_identity.h"
 
 namespace neaptide {
 
@@ -20,16 +22,17 @@ inline constexpr std::uint32_t kAuditLock = kSlots;
 
 class SlotLocks {
  public:
-  explicit SlotLocks(int file) : file_(file) {}
+  explicit SlotLocks(int file) : file_(file), identity_(FileIdentity::of(file)) {}
   SlotLocks(const SlotLocks&) = delete;
   SlotLocks& operator=(const SlotLocks&) = delete;
 
-  /// Takes a lock; false when it is held, also when it is held through this object.
+  /// Takes a lock; false when it is held, also through this object, or when the file was closed.
   bool take(std::uint32_t slot);
   void drop(std::uint32_t slot);
 
  private:
   const int file_;
+  const FileIdentity identity_;
   std::mutex mutex_;  // a leaf
   std::array<bool, kSlots + 1> own_{};
 };

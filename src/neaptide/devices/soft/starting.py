@@ -25,7 +25,7 @@ def start(*, held: bool = False) -> None:
     chosen = settings.read()
     try:
         native.start(
-            chosen.board,
+            os.fsencode(chosen.board),  # a path need not be text
             chosen.makes_board,
             chosen.capacity,
             chosen.sms,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neaptide.core.control import events as ev
+from neaptide.core.control.job_limits import check_budget
 from neaptide.core.control.ledger import Ledger
-from neaptide.core.units import format_bytes
 from neaptide.devices.interface import DeviceKind
 from neaptide.live.daemon.engine import LiveEngine
 
@@ -35,11 +35,8 @@ class Budget:
         engine.board.set_capacity(wanted_bytes)
 
     def want(self, wanted_bytes: int) -> None:
-        """The user wants another budget; ValueError if it is too small for one lease."""
-        least_bytes = self._engine.board.chunk_bytes
-        if wanted_bytes < least_bytes:
-            wanted, least = format_bytes(wanted_bytes), format_bytes(least_bytes)
-            raise ValueError(f"a budget of {wanted} is too small; at least {least} is needed")
+        """The user wants another budget; ValueError if it is too small for one lease, or too large for the board."""
+        check_budget(wanted_bytes, self._engine.board.chunk_bytes)
         self._wanted_bytes = wanted_bytes
         self._change(self._possible_bytes())
 

@@ -196,7 +196,7 @@ class Registration:
         number = ""
         if attached.name in self.joined:  # it was measured before
             self._again += 1
-            number = f".{self._again}"
+            number = f"%{self._again}"
         path = self._paths.traces / f"{_file_name(job.name)}{number}.trace"
         with suppress(OSError):  # only reports and replay need it, and the disk may be full
             path.parent.mkdir(exist_ok=True)
@@ -235,4 +235,5 @@ def _was_measured(hello: say.Hello) -> bool:
 
 
 def _file_name(job: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in job)
+    """A name for files that no other job has."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else f"%{ord(letter):x};" for letter in job)

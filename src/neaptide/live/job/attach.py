@@ -22,6 +22,7 @@ from neaptide.live.job.serving.requests import Request, RequestBook, current_req
 from neaptide.live.protocol.absence import Absence
 from neaptide.live.protocol.job_settings import BOOTSTRAP, JobSettings
 from neaptide.live.protocol.paths import RuntimePaths, check_folder, runtime_paths
+from neaptide.standard_files import fill_standard_files
 
 if TYPE_CHECKING:
     from neaptide.live.job.membership import Membership
@@ -125,6 +126,8 @@ def prepare_from_environment() -> None:
 
 
 def _prepare(settings: JobSettings) -> None:
+    with suppress(OSError):  # no descriptor is left
+        fill_standard_files()
     from neaptide.live.job.membership import Membership
 
     socket = _socket()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,10 +51,26 @@ _ANY_HELLO = msgspec.msgpack.Decoder(_AnyHello)
 
 def frame(message: Message) -> bytes:
     """The bytes to send for a message; ValueError when it is too large."""
-    body = _ENCODER.encode(message)
+    try:
+        body = _ENCODER.encode(message)
+    except UnicodeEncodeError:  # a path, or what an error says, need not be text
+        body = _ENCODER.encode(_as_text(message))
     if len(body) > MOST_BYTES:
         raise ValueError(f"a message of {len(body)} bytes cannot be sent; at most {MOST_BYTES} can")
     return _LENGTH.pack(len(body)) + body
+
+
+def _as_text(value: Any) -> Any:
+    """The same, with a question mark for every letter that cannot be encoded."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case tuple():
+            return tuple(map(_as_text, value))
+        case msgspec.Struct():
+            fields = {name: _as_text(getattr(value, name)) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+    return value
 
 
 class DaemonInbox:

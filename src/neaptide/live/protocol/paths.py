@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from neaptide.devices import DeviceName, chosen_device
+
+_SOCKET_BYTES = 107  # for which the address of a Unix socket has room
 
 
 class RuntimeDirectoryError(ValueError):
@@ -58,15 +61,9 @@ def runtime_paths() -> RuntimePaths:
     if named := os.environ.get("NEAPTIDE_RUNTIME"):
         return RuntimePaths(Path(named).absolute())
     base = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(base) / "neaptide" if base else Path(f"/tmp/neaptide-{os.getuid()}")
+    folder = Path(base).absolute() / "neaptide" if base else Path(f"/tmp/neaptide-{os.getuid()}")
     device = chosen_device()
     return RuntimePaths(folder if device == DeviceName("soft") else folder.with_name(f"{folder.name}-{device.folder}"))
-
-
-def parent_of_private_folders() -> Path:
-    """Where a run makes the folder of a daemon or a board of its own."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base if base and os.access(base, os.W_OK) else tempfile.gettempdir())
 
 
 def check_folder(folder: Path) -> None:
@@ -92,6 +89,8 @@ def check_folder(folder: Path) -> None:
 def prepare(paths: RuntimePaths) -> None:
     """Make the directory for this user alone; RuntimeDirectoryError when that is not possible."""
     folder = paths.folder
+    if not _has_room_for_socket(paths):
+        raise RuntimeDirectoryError(f"the path {paths.socket} is too long for a socket; set NEAPTIDE_RUNTIME")
     check_folder(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,6 +98,19 @@ def prepare(paths: RuntimePaths) -> None:
         folder.chmod(0o700)
     except OSError as error:
         raise RuntimeDirectoryError(f"{folder} cannot be used: {error.strerror}; set NEAPTIDE_RUNTIME") from None
-    # The address of a Unix socket has room for 107 bytes.
-    if len(os.fsencode(paths.socket)) > 107:
-        raise RuntimeDirectoryError(f"the path {paths.socket} is too long for a socket; set NEAPTIDE_RUNTIME")
+
+
+def temporary_paths() -> RuntimePaths:
+    """For a daemon of one run: a new folder in the user's runtime directory, or else where temporary files are.
+
+    A place whose path leaves no room for a socket is passed over. Makes nothing.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    places = [Path(place).absolute() for place in (base, tempfile.gettempdir(), "/tmp") if place]
+    name = f"neaptide-run-{secrets.token_hex(4)}"
+    found = [RuntimePaths(place / name) for place in places if os.access(place, os.W_OK)]
+    return next((paths for paths in found if _has_room_for_socket(paths)), found[0])
+
+
+def _has_room_for_socket(paths: RuntimePaths) -> bool:
+    return len(os.fsencode(paths.socket)) <= _SOCKET_BYTES

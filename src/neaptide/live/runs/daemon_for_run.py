@@ -7,7 +7,6 @@ one, and none is left behind.
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import socket
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from neaptide.devices import chosen_device, find_kind
 from neaptide.live.protocol.asking import NoDaemonError, SilentDaemonError, ask_on, open_line
 from neaptide.live.protocol.lock import running_pid
 from neaptide.live.protocol.messages import Status, StopUse, Use, UseStopped
-from neaptide.live.protocol.paths import RuntimePaths, parent_of_private_folders, runtime_paths
+from neaptide.live.protocol.paths import RuntimePaths, runtime_paths, temporary_paths
 from neaptide.live.runs.starting import POLL_SECONDS, start_daemon_for_run, starting_alone
 from neaptide.policies.files import find_policy
 
@@ -48,7 +47,7 @@ def daemon_for_file(wanted: DaemonRequest) -> Iterator[RuntimePaths]:
         with _used(here, *joined, wanted):
             yield here
         return
-    paths = RuntimePaths(parent_of_private_folders() / f"neaptide-run-{secrets.token_hex(4)}")
+    paths = temporary_paths()
     try:
         with _used(paths, *_start(paths, wanted, temporary=True), wanted):
             yield paths

@@ -112,7 +112,7 @@ def _start(paths: RuntimePaths, words: Sequence[str]) -> tuple[socket.socket, St
             if isinstance(error, SilentDaemonError):
                 raise StartError(f"the daemon did not answer within {_START_SECONDS:g} s; see {paths.log}") from None
             if isinstance(error, NoDaemonError):
-                raise StartError(_last_line(log, began_at)) from None
+                raise StartError(f"the daemon did not come up: {_why(paths, log, began_at)}") from None
             raise
     process.returncode = 0  # the daemon outlives this process, so nothing waits for it
     line.settimeout(ANSWER_SECONDS)
@@ -129,7 +129,7 @@ def stop_daemon(paths: RuntimePaths, seconds: float = 20.0) -> bool:
     deadline = monotonic() + seconds
     while running_pid(paths) == pid:
         if monotonic() > deadline:
-            raise ValueError(f"the daemon with pid {pid} is still there after {seconds:g} s; end it with kill {pid}")
+            raise ValueError(f"the daemon with pid {pid} is still there after {seconds:g} s; end it with kill -9 {pid}")
         sleep(POLL_SECONDS)
     return True
 
@@ -162,8 +162,14 @@ def _log(paths: RuntimePaths) -> IO[bytes]:
     return paths.log.open("ab+")
 
 
-def _last_line(log: IO[bytes], began_at: int) -> str:
+def _why(paths: RuntimePaths, log: IO[bytes], began_at: int) -> str:
+    """What the daemon said last."""
     log.seek(began_at)
     lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-    last = lines[-1].removeprefix("neaptide: ") if lines else "it printed nothing"
-    return f"the daemon did not come up: {last}"
+    if lines:
+        return lines[-1].removeprefix("neaptide: ")
+    try:
+        os.write(log.fileno(), b"\n")
+    except OSError as error:  # a full disk
+        return f"nothing can be written to {paths.log}: {error.strerror}"
+    return "it printed nothing"

@@ -7,8 +7,8 @@ memory, as a GPU does. What the jobs held over time is written as a log, so that
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from neaptide.devices import chosen_device, default_kind
 from neaptide.devices.board import Board
 from neaptide.devices.interface import DeviceSettings
 from neaptide.live.protocol.messages import JobStatus, Status
-from neaptide.live.protocol.paths import RuntimePaths, parent_of_private_folders
+from neaptide.live.protocol.paths import RuntimePaths, prepare, temporary_paths
 from neaptide.live.runs.interrupts import noted_interrupts
 from neaptide.live.runs.launching import JobCommand, environment_without_daemon
 from neaptide.live.runs.run_jobs import OnEnd, OnStatus, RunRecord, look_after, now_in_words, results_in_order
@@ -48,15 +48,17 @@ class Without(Enum):
 @contextmanager
 def device_without_daemon(budget_bytes: int | None) -> Iterator[tuple[RuntimePaths, Board]]:
     """A board of this run's own with this capacity; `paths` has no daemon."""
-    kind = default_kind()
-    with tempfile.TemporaryDirectory(prefix="neaptide-run-", dir=parent_of_private_folders()) as folder:
-        paths = RuntimePaths(Path(folder))
+    kind, paths = default_kind(), temporary_paths()
+    try:
+        prepare(paths)
         capacity_bytes = budget_bytes or kind.default_budget_bytes(chosen_device().index)
         board = kind.create_board(paths.board, capacity_bytes, kind.board_settings_type())
         try:
             yield paths, board
         finally:
             board.close()
+    finally:
+        shutil.rmtree(paths.folder, ignore_errors=True)
 
 
 def run_without(

@@ -111,7 +111,6 @@ class Op final : public at::ObserverContext {
   Op(Runtime& runtime, bool heavy, bool counts)
       : runtime_(runtime), launch_(counts ? runtime.port().enter(heavy) : runtime.port().enter_unsure()) {
     counted_ = counts && !runtime_.capturing();
-    if (counted_) runtime_.port().in_flight().count(1);
   }
   static void* operator new(std::size_t bytes);
   static void operator delete(void* op);
@@ -128,6 +127,7 @@ class Op final : public at::ObserverContext {
   /// The op was launched.
   void finish() {
     if (!counted_) return;
+    runtime_.port().in_flight().count(1);  // not before: while the op waits for memory, nothing of it is on the device
     Streams& streams = runtime_.driver().streams();
     Streams::Clock& clock = runtime_.current_clock();
     if (!record_ || runtime_.capturing()) return streams.count_op(clock, runtime_.port().in_flight().cap());

@@ -41,6 +41,8 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
   ArenaOptions result;
   result.wait = options.memory_wait;
   result.blocking = [this](const std::function<void()>& wait) {
+    // What was launched and has ended counts as done while this thread waits: the daemon asks whether anything runs.
+    if (before_waiting_for_room_) before_waiting_for_room_();
     OutsideLaunch outside(gates_);
     blocking(wait);
   };

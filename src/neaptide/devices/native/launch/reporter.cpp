@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace neaptide {
@@ -90,8 +91,12 @@ bool Reporter::add_locked(Queued frame) {
   if (socket_ < 0) return false;
   if (queue_.empty() || sending_) return true;
   if (sender_.joinable()) sender_.join();  // it has ended
-  sending_ = true;
-  sender_ = std::thread([this] { send_the_rest(); });
+  try {
+    sender_ = std::thread([this] { send_the_rest(); });
+    sending_ = true;
+  } catch (const std::system_error&) {
+    // The process may have no more threads: the next frame takes the queue along.
+  }
   return true;
 }
 

@@ -48,15 +48,20 @@ class RuntimeFiles:
         self._listening = listening
 
     async def keep(self, complain: Callable[[str], None]) -> None:
-        """Look once a second; returns when another daemon has the folder."""
+        """Look once a second; returns when another daemon has the folder. A problem that lasts is said once."""
+        told = ""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 if not await self._look(complain):
                     complain(f"another daemon runs in {self._paths.folder}; this one ends")
                     return
+                told = ""
             except (OSError, ValueError) as error:
-                complain(f"the daemon's files in {self._paths.folder} cannot be put back: {error}")
+                problem = f"the daemon's files in {self._paths.folder} cannot be put back: {error}"
+                if problem != told:
+                    told = problem
+                    complain(problem)
 
     async def _look(self, complain: Callable[[str], None]) -> bool:
         """Put back what is gone; False when another daemon has the folder."""

@@ -18,7 +18,15 @@ from neaptide.core.control import events as ev
 from neaptide.core.control.ledger import Ledger
 from neaptide.core.rules.admission import spare_bytes
 from neaptide.core.rules.eviction import Evicted, Holder, choose_beneficiary, choose_return, choose_victim
-from neaptide.core.rules.patience import EVICTED_NS, EVICTED_TURNS, OVER_BUDGET_TICKS, STARVING_TICKS, STUCK_TICKS
+from neaptide.core.rules.patience import (
+    EVICTED_NS,
+    EVICTED_TURNS,
+    OVER_BUDGET_TICKS,
+    STARVING_TICKS,
+    STUCK_TICKS,
+    hanging_ns,
+    iteration_ticks,
+)
 from neaptide.devices.board.figures import NO_ITERATION
 from neaptide.live.daemon.attached_job import AttachedJob, EvictionReason
 from neaptide.live.daemon.engine import LiveEngine
@@ -126,15 +134,33 @@ class Deadlock:
         Empty while a running iteration or a move may soon free memory.
         """
         waiting = [sight for sight in running if sight.seen.wanted_bytes]
+        computing = [sight for sight in waiting if self._computes(sight)]
         stuck = len(waiting) == len(running) and all(sight.ticks >= STUCK_TICKS for sight in waiting)
+        stuck = stuck and not computing
         # An iteration may also starve beside younger ones that go on and give nothing back. Older ones it waits for.
-        going_on = [sight.seen.age for sight in running if sight not in waiting and sight.ticks < STARVING_TICKS]
-        still = [sight for sight in waiting if sight.ticks >= STARVING_TICKS]
-        starving = [sight for sight in still if sight.seen.age < min(going_on, default=NO_ITERATION)]
+        others = [sight for sight in running if sight not in waiting]
+        others = [sight for sight in others if sight.ticks < STARVING_TICKS or self._computes(sight)]
+        going_on = [*others, *computing]
+        patience_ticks = max([STARVING_TICKS, *[self._ticks_to_end(sight) for sight in going_on]])
+        still = [sight for sight in waiting if sight.ticks >= patience_ticks and sight not in computing]
+        oldest = min([sight.seen.age for sight in going_on], default=NO_ITERATION)
+        starving = [sight for sight in still if sight.seen.age < oldest]
         # Wait for moves in progress, but not for ever: a move may itself need this memory.
         if self._engine.host_moves.in_progress and all(sight.ticks < STARVING_TICKS for sight in running):
             return []
         return waiting if stuck else starving
+
+    def _computes(self, sight: Sight) -> bool:
+        """Whether kernels of an iteration are on the device: memory may come free by itself when they end."""
+        job, seen = sight.job, sight.seen
+        if seen.launched <= seen.done or not job.gate_open:
+            return False
+        return sight.still_ns(self._engine.now_ns) < hanging_ns(0 if job.profile is None else job.profile.solo_ns)
+
+    def _ticks_to_end(self, sight: Sight) -> int:
+        """How many looks an iteration that goes on may take until it ends, and gives its memory back."""
+        account = self._ledger.account(sight.job.name)
+        return iteration_ticks(account.profile.solo_ns, account.recent_ns)
 
     def _evict_for(self, waiting: Sequence[Sight], sights: Sequence[Sight]) -> None:
         holders = [holder(sight, self._engine.now_ns) for sight in sights]
