@@ -25,6 +25,7 @@ def start_by(starter: Callable[[], None]) -> None:
     """Take the place of torch's allocator, and have this called at the first use of CUDA; it calls `start`."""
     if not _starters:
         native.prepare(_first_use)
+        atexit.register(native.stop)  # what the program registers from here on runs before, and may use the device
     _starters[:] = [starter]
 
 
@@ -32,7 +33,6 @@ def start(board: Path, job: str, wait_seconds: float) -> None:
     """Take a slot and start the device with its launches held."""
     keeper = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", str(board.absolute())]
     native.start(str(board), job, wait_seconds, True, keeper, _program())
-    atexit.register(native.stop)
     place_apart(native.set_persistent)
     _hold_graphs()
 
