@@ -251,3 +251,24 @@ def test_a_job_whose_torch_works_on_the_cpu_is_told_at_once(start: StartDaemon, 
         assert out == "cpu\n"
         assert line == f"neaptide: job job (process {process.pid}) is not shared: {reasons[process.pid]}"
     until(lambda: not daemon.status().jobs, "processes that have ended to be forgotten")
+
+
+SAVES_AT_EXIT = """
+import atexit, torch
+
+def save():
+    print(float((held + 1).sum()))
+
+atexit.register(save)
+held = torch.ones(4, device="cuda")
+"""
+
+
+def test_handlers_of_a_programs_end_use_the_device_and_the_job_ends_after_them(
+    start: StartDaemon, tmp_path: Path
+) -> None:
+    daemon = start("neaptide", 64 * MIB)
+    out, ours = ended(begin(daemon, (sys.executable, "-c", SAVES_AT_EXIT), tmp_path))
+    assert (out, ours) == ("8.0\n", [ATTACHED.format("job")])
+    until(lambda: daemon.job("job").state is DisplayState.DONE, "it to have ended")
+    daemon.check_memory()

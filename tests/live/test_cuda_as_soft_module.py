@@ -61,6 +61,7 @@ class TestTheModule:
         assert end.query()
         stream.synchronize()
         assert stream.query()
+        assert (stream.priority, torch.cuda.Stream.priority_range()) == (0, (0, 0))
         assert stream.cuda_stream != torch.cuda.default_stream().cuda_stream
         with torch.cuda.stream(None):
             assert torch.cuda.current_stream() == torch.cuda.default_stream()
@@ -92,8 +93,16 @@ class TestTheModule:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
     def test_running_out_of_memory_raises_the_error_that_programs_catch(self) -> None:
-        with pytest.raises(torch.cuda.OutOfMemoryError):
+        with pytest.raises(torch.cuda.OutOfMemoryError, match=r"CUDA out of memory\. Tried to allocate 1048576 MiB"):
             torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+
+    def test_libraries_that_try_smaller_batches_know_the_error(self) -> None:
+        accelerate = pytest.importorskip("accelerate.utils.memory")
+        lightning = pytest.importorskip("lightning.pytorch.utilities.memory")
+        with pytest.raises(torch.cuda.OutOfMemoryError) as raised:
+            torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+        assert accelerate.should_reduce_batch_size(raised.value)
+        assert lightning.is_oom_error(raised.value)
 
     def test_profiling_calls_do_nothing(self) -> None:
         torch.cuda.nvtx.range_push("a")

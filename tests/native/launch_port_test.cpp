@@ -8,10 +8,12 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "blocking.h"
 #include "fake_driver.h"
 #include "support.h"
 
@@ -50,6 +52,24 @@ struct Job {
 std::shared_ptr<Board> new_board(const std::string& path, std::uint64_t chunks = 8) {
   return Board::open_or_create(path, {chunks * kChunkBytes});
 }
+
+struct Interrupted {};
+std::atomic<bool> interrupted{false};
+std::function<void()>& handler() {
+  static std::function<void()> function;
+  return function;
+}
+
+/// While it lives, threads that wait are interrupted as soon as `interrupted` is set: once, by the handler.
+struct Interrupts {
+  explicit Interrupts(std::function<void()> called = [] { throw Interrupted(); }) {
+    handler() = std::move(called);
+    set_interrupts([] {
+      if (interrupted.exchange(false)) handler()();
+    });
+  }
+  ~Interrupts() { set_interrupts(nullptr); }
+};
 
 std::string read_some(int socket) {
   char text[64];
@@ -235,7 +255,7 @@ TEST(memory_that_was_to_return_while_the_daemon_was_silent_stays_away_when_it_sp
   const auto seen = [&] { return board->slot(slot); };
   job.port.arena().allocate(6 * kChunkBytes, 0);
   job.member.begin_iteration();
-  board->beat(now_ns(), 8 * kChunkBytes);
+  board->beat(support::now_ns(), 8 * kChunkBytes);
   board->set_request(slot, Request::suspend);
   CHECK(eventually([&] { return seen().state == SlotState::suspended; }));
   other.begin_iteration();
@@ -246,7 +266,7 @@ TEST(memory_that_was_to_return_while_the_daemon_was_silent_stays_away_when_it_sp
     CHECK(eventually([&] { return seen().wanted_bytes > 0; }));
     other.renew_age();  // its next iteration is younger than the one that returns
     CHECK(other.try_take(kChunkBytes) == Lease::reserved);
-    board->beat(now_ns(), 8 * kChunkBytes);
+    board->beat(support::now_ns(), 8 * kChunkBytes);
     board->set_request(slot, asked);
     CHECK(eventually([&] { return seen().wanted_bytes == 0 && seen().request == Request::none; }));
     CHECK(other.take(kChunkBytes, in(std::chrono::seconds(30))) == Lease::granted);
@@ -267,7 +287,7 @@ TEST(a_step_gives_up_a_return_that_only_the_silence_of_the_daemon_began) {
   Member other(board, "other");
   const std::uint32_t slot = job.member.slot();
   job.port.arena().allocate(6 * kChunkBytes, 0);
-  board->beat(now_ns(), 8 * kChunkBytes);
+  board->beat(support::now_ns(), 8 * kChunkBytes);
   board->set_request(slot, Request::suspend);
   CHECK(job.port.step() == Service::evicted);
   CHECK(other.try_take(6 * kChunkBytes) == Lease::granted);
@@ -275,7 +295,7 @@ TEST(a_step_gives_up_a_return_that_only_the_silence_of_the_daemon_began) {
     board->beat(1, 8 * kChunkBytes);  // long ago
     CHECK(job.port.step() == Service::busy);
     CHECK(board->slot(slot).wanted_bytes > 0);
-    board->beat(now_ns(), 8 * kChunkBytes);
+    board->beat(support::now_ns(), 8 * kChunkBytes);
     board->set_request(slot, asked);
     CHECK(job.port.step() == (asked == Request::none ? Service::nothing : Service::evicted));
     CHECK(board->slot(slot).wanted_bytes == 0 && board->slot(slot).request == Request::none);
@@ -305,6 +325,106 @@ TEST(a_launch_that_waits_for_memory_lets_its_process_be_evicted) {
   board->set_request(job.member.slot(), Request::restore);
   program.join();
   CHECK_EQUAL(job.member.held_bytes(), 4 * kChunkBytes);
+}
+
+TEST(a_launch_that_is_interrupted_while_it_waits_for_memory_is_abandoned) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board);
+  Member other(board, "other");
+  CHECK(other.try_take(8 * kChunkBytes) == Lease::granted);
+  const Interrupts interrupts;
+  std::atomic<bool> ended{false};
+  std::thread program([&] {
+    try {
+      const Launch entered = job.port.prepare();
+      job.port.arena().allocate(kChunkBytes, 0);
+    } catch (const Interrupted&) {
+      ended = true;
+    }
+  });
+  CHECK(eventually([&] { return board->slot(job.member.slot()).wanted_bytes > 0; }));
+  interrupted = true;
+  const bool in_time = eventually([&] { return ended.load(); });
+  other.give(8 * kChunkBytes);
+  program.join();
+  CHECK(in_time);
+  CHECK_EQUAL(board->slot(job.member.slot()).wanted_bytes, 0U);
+  CHECK(job.port.try_enter(false) == Entry::entered);
+  CHECK_THROWS(std::runtime_error, "did not end in time", job.port.evict(in(kMoment)));  // only that one is inside
+  job.port.gates().leave();
+  CHECK_EQUAL(job.port.evict(in(kMoment)), 0U);
+  CHECK(job.port.restore(in(kMoment)));
+}
+
+TEST(launches_are_interrupted_while_the_memory_is_away_which_returns_as_if_nothing_had_happened) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  const Address block = job.port.arena().allocate(2 * kChunkBytes, 0);
+  job.driver.word(block) = 5;
+  const auto state = [&] { return board->slot(job.member.slot()).state; };
+  const Interrupts interrupts;
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<bool> ended{false}, stop{false};
+    std::thread program([&] {
+      try {
+        while (!stop) {
+          job.launch();
+          job.pass();
+        }
+      } catch (const Interrupted&) {
+        ended = true;
+      }
+    });
+    board->set_request(job.member.slot(), Request::evict);
+    CHECK(eventually([&] { return state() == SlotState::evicted; }));
+    interrupted = true;
+    const bool in_time = eventually([&] { return ended.load(); });
+    stop = true;
+    board->set_request(job.member.slot(), Request::restore);
+    program.join();
+    CHECK(in_time);
+    CHECK(eventually([&] { return job.member.request() == Request::none; }));
+    CHECK_EQUAL(job.driver.word(block), 5U);
+  }
+  job.port.arena().check_integrity();
+}
+
+TEST(the_handler_of_a_signal_launches_only_when_the_memory_is_back) {
+  TemporaryPath path;
+  auto board = new_board(path);
+  Job job(board, true);
+  Member other(board, "other");
+  const Address block = job.port.arena().allocate(kChunkBytes, 0);
+  job.driver.word(block) = 3;
+  CHECK(other.try_take(6 * kChunkBytes) == Lease::granted);
+  std::atomic<bool> handling{false}, was_away{false};
+  const Interrupts interrupts([&] {
+    handling = true;
+    const Launch entered = job.port.prepare();
+    was_away = job.driver.word(block) != 3;
+    handling = false;
+  });
+  std::atomic<bool> allocated{false};
+  std::thread program([&] {
+    const Launch entered = job.port.prepare();
+    job.port.arena().allocate(2 * kChunkBytes, 0);
+    allocated = true;
+  });
+  CHECK(eventually([&] { return board->slot(job.member.slot()).wanted_bytes > 0; }));
+  board->set_request(job.member.slot(), Request::evict);
+  CHECK(eventually([&] { return board->slot(job.member.slot()).state == SlotState::evicted; }));
+  interrupted = true;
+  CHECK(eventually([&] { return handling.load(); }));
+  other.give(6 * kChunkBytes);
+  std::this_thread::sleep_for(kMoment);  // nothing may happen meanwhile
+  CHECK(handling);
+  board->set_request(job.member.slot(), Request::restore);
+  CHECK(eventually([&] { return allocated.load(); }));
+  program.join();
+  CHECK(!was_away && !handling);
+  job.port.arena().check_integrity();
 }
 
 TEST(the_board_counts_the_time_in_which_a_job_waits_for_others) {

@@ -20,7 +20,8 @@ Only outermost calls cost time: a nested call costs one test.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
@@ -117,24 +118,26 @@ class Boundaries:
             nn.Module.__call__ = self._original  # type: ignore[method-assign]
             self._original = None
 
-    def _counts(self, parameter: torch.Tensor | None, *, steps: bool = False) -> bool:
-        """Whether a module or optimizer with this first parameter is on the watched device."""
-        if parameter is None:
-            return False
-        if parameter.device.type != (self._device_type or parameter.device.type):
-            if self._elsewhere is not None:
-                self._elsewhere(parameter.device.type, steps)
-            return False
-        if self.device is None:
-            self.device, self._device_type = parameter.device, parameter.device.type
-        return True
+    def _counts(self, parameters: Iterable[torch.Tensor], *, steps: bool = False) -> bool:
+        """Whether a module or optimizer with these parameters is, at least in part, on the watched device."""
+        elsewhere = None
+        for parameter in parameters:
+            device = parameter.device
+            if self._device_type is None or device.type == self._device_type:
+                if self.device is None:
+                    self.device, self._device_type = device, device.type
+                return True
+            elsewhere = elsewhere or device.type
+        if elsewhere is not None and self._elsewhere is not None:
+            self._elsewhere(elsewhere, steps)
+        return False
 
     # --- calls
 
     def _call_outermost(self, original: Any, module: nn.Module, args: Any, kwargs: Any) -> Any:
         # Checkpointing calls modules again inside the backward pass; a loss is a module without parameters.
         in_backward = torch._C._current_graph_task_id() != -1
-        if in_backward or not self._counts(next(module.parameters(), None)):
+        if in_backward or not self._counts(module.parameters()):
             return original(module, *args, **kwargs)
         self._enter(module)
         thread = self._thread
@@ -174,7 +177,7 @@ class Boundaries:
         pass
 
     def leave_optimizer(self, optimizer: Optimizer) -> None:
-        if not self._counts(next(iter(optimizer.param_groups[0]["params"]), None), steps=True):
+        if not self._counts(chain.from_iterable(group["params"] for group in optimizer.param_groups), steps=True):
             return
         thread, name = self._thread, id(optimizer)
         steps = thread.steps[name] = thread.steps.get(name, 0) + 1

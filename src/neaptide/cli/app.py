@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from neaptide import __version__
 from neaptide.cli.target import end_options_at_program, end_options_at_script
@@ -208,4 +208,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, UnusedCliTokensError):
+        command = " ".join(("neaptide", *(error.command_chain or ())))
+        return f"{command} takes no further argument {(error.unused_tokens or [''])[0]!r}; {command} --help lists all"
     return " ".join(str(error).split())

@@ -14,7 +14,7 @@ from neaptide.core.device import DeviceSpec, parse_device
 from neaptide.core.units import format_bytes, parse_bytes
 from neaptide.scenarios.sources import device_of
 from neaptide.scenarios.tables import BudgetChangeTable, JobTable, ScenarioTable
-from neaptide.scenarios.toml import Place, Time, convert, parse, seconds_of
+from neaptide.scenarios.toml import Place, Time, convert, parse, seconds_of, text_of
 from neaptide.simulation.workloads import parse_job_list
 
 
@@ -47,7 +47,7 @@ def load_scenario(path: Path) -> Scenario:
     """Read a scenario file; ValueError with the file and the line of a mistake."""
     if path.is_dir():
         raise ValueError(f"{path} is a directory; name a TOML file")
-    return parse_scenario(path.read_text(encoding="utf-8"), path)
+    return parse_scenario(text_of(path), path)
 
 
 def parse_scenario(text: str, path: Path) -> Scenario:
@@ -90,8 +90,9 @@ def parse_scenario(text: str, path: Path) -> Scenario:
 
 def _listed_jobs(path: Path) -> Iterator[JobSpec]:
     """The jobs of a CSV file, each like one `[[job]]`."""
+    text = text_of(path)
     try:
-        wanted = parse_job_list(path.read_text(encoding="utf-8"))
+        wanted = parse_job_list(text)
     except ValueError as error:
         raise ValueError(f"{path.name}, {error}") from None
     copies: Counter[str] = Counter()

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -17,6 +18,14 @@ from neaptide.core.units import parse_seconds
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 Time = str | int | float  # such as "50ms", or a number of seconds
+
+
+def text_of(path: Path) -> str:
+    """What a file says; ValueError if it is not text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text file; name one that you can read in an editor") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,6 +254,44 @@ def test_boundaries_watch_no_other_device_and_nothing_once_removed(use: Callable
     assert notes.text == ""
 
 
+def test_a_model_counts_though_its_first_parameters_are_elsewhere() -> None:
+    network = nn.Sequential(nn.Embedding(4, 3, device="meta"), model())
+    update = sgd(network)
+    elsewhere: list[tuple[str, bool]] = []
+    notes = Notes()
+    boundaries = Boundaries(notes, "cpu", lambda *seen: elsewhere.append(seen))
+    network.forward = lambda x: network[1](x)  # type: ignore[method-assign]
+    boundaries.install()
+    try:
+        for _ in range(2):
+            backward(network)
+            update.step()
+        network[0].requires_grad_(False)
+        sgd(network[0]).step()
+    finally:
+        boundaries.remove()
+    assert notes.text == "tf!e" + "tfe"
+    assert elsewhere == [("meta", True)]
+
+
+def test_a_step_that_the_program_compiles_is_compiled_as_it_is() -> None:
+    network = model()
+    update = sgd(network)
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    step = torch.compile(update.step, backend=backend)
+    with noted() as notes:
+        for _ in range(2):
+            backward(network)
+            step()
+    assert len(graphs) == 1
+    assert notes.text == "tf" + "etf"
+
+
 # --- threads
 
 

@@ -78,6 +78,7 @@ def test_help_fills_the_lines_of_a_terminal(run: Any, command: str) -> None:
         (["profile", "resnet50", "--batch", "many"], 'unable to convert "many" into int'),
         (["profile", "resnet50", "--batch"], "requires an argument"),
         (["profile", "resnet50", "--scale", "huge"], 'Choose from: "paper", "tiny"'),
+        (["status", "train.py"], "status takes no further argument 'train.py'; neaptide status --help lists"),
         (["reproduce", "zicoo"], 'Did you mean "zico"?'),
     ],
 )

@@ -254,6 +254,7 @@ def test_an_error_in_a_scenario_is_one_line(run: Any, here: Path, text: str, lin
         ("", "name a scenario"),
         ("gone.toml", "gone.toml: No such file or directory"),
         (".", ". is a directory; name a TOML file"),
+        ("binary.toml", "binary.toml is not a text file; name one that you can read in an editor"),
         ("two.toml --figure f.gif", "must end with .png, .svg or .pdf"),
         ("two.toml --events no/e.jsonl", "cannot write no/e.jsonl: there is no directory no"),
         ("two.toml --perfetto .", ". is a directory; name a file"),
@@ -267,6 +268,7 @@ def test_a_wrong_option_of_simulate_is_one_line(
 ) -> None:
     monkeypatch.chdir(here)
     Path("again.py").write_text(MINE.replace('"mine"', '"temporal"'))
+    Path("binary.toml").write_bytes(b"\xff\xfe")
     outcome = run("simulate", *words.split())
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import nn
+from torch.compiler import is_dynamo_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -49,11 +50,17 @@ class OptimizerHooks:
         """Report to `watcher` no more, from the next step on."""
         self._watchers = tuple(other for other in self._watchers if other is not watcher)
 
+    # A step that the program compiles is compiled as it is: what watches it would break its graph.
+
     def _enter(self, optimizer: Optimizer) -> None:
+        if is_dynamo_compiling():
+            return
         for watcher in self._watchers:
             watcher.enter_optimizer(optimizer)
 
     def _leave(self, optimizer: Optimizer) -> None:
+        if is_dynamo_compiling():
+            return
         for watcher in self._watchers:
             watcher.leave_optimizer(optimizer)
 

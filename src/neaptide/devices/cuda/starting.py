@@ -27,6 +27,7 @@ def start_by(starter: Callable[[], None]) -> None:
     if not _starters:
         native.prepare(_first_use)
         cast("Any", torch._C)._cuda_changeCurrentAllocator = _refuse_allocator
+        atexit.register(native.stop)  # what the program registers from here on runs before, and may use the device
     _starters[:] = [starter]
 
 
@@ -42,7 +43,6 @@ def start(board: Path, job: str, wait_seconds: float) -> None:
     keeper: list[str | Path] = [sys.executable, "-P", "-m", "neaptide.devices.cuda.page_keeper", board.absolute()]
     # A path need not be text.
     native.start(os.fsencode(board), job, wait_seconds, True, [os.fsencode(word) for word in keeper], _program())
-    atexit.register(native.stop)
     place_apart(native.set_persistent)
     _hold_graphs()
 

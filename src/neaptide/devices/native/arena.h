@@ -73,10 +73,12 @@ struct ArenaOptions {
   /// Called without locks when the process alone does not fit: gives back what it leases for memory that is not there
   /// yet. False: there is none.
   std::function<bool()> give_allowance;
-  /// Called without locks by a thread that waits for memory when the daemon has asked something of the process
-  /// (Member::request() is not none). It may evict(), wait for the next request and restore(); it must end with the
-  /// request finished. The claim on memory is withdrawn meanwhile.
+  /// Called without locks by a thread that waits for memory when the daemon has asked that the process's memory leave
+  /// the device. It returns when the memory is back. The claim on memory is withdrawn meanwhile.
   std::function<void(Request)> on_request;
+  /// Called without locks, now and then, by a thread that waits for memory; what it throws ends the allocation. Unset:
+  /// nothing is done.
+  std::function<void()> look_for_interrupts;
 };
 
 /// Counters; bytes unless they say otherwise. `needed` counts live blocks, rounded; `held` counts leases, `over` what

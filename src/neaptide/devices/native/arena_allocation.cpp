@@ -247,7 +247,7 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
       const Lock lock(mutex_);
       ++stats_.lease_waits;
     }
-    if (options_.on_request && member_.request() != Request::none) {
+    if (options_.on_request && asks_to_leave(member_.request())) {
       claim.reset();  // an evicted process must not keep bytes from the one it makes room for
       options_.on_request(member_.request());
       continue;
@@ -267,6 +267,7 @@ Address Arena::Implementation::allocate_slowly(std::uint64_t bytes, StreamId str
     bool in_time = false;
     run_blocking([&] { in_time = claim->wait(epoch, deadline); });
     if (!in_time) fail(bytes, attempt, true);
+    if (options_.look_for_interrupts) options_.look_for_interrupts();
   }
 }
 

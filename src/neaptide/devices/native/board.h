@@ -70,6 +70,9 @@ enum class SlotState : std::uint32_t { idle, running, waiting_permit, suspended,
 /// What the daemon asks of a process; the process sees it whenever it waits for memory or a permit.
 enum class Request : std::uint32_t { none, evict, restore, suspend, resume };
 
+/// Whether the process's memory is to leave the device.
+constexpr bool asks_to_leave(Request request) { return request == Request::evict || request == Request::suspend; }
+
 inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 inline constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
 inline constexpr std::uint32_t kPermitAll = ~std::uint32_t{0};

@@ -37,7 +37,6 @@ def start(*, held: bool = False) -> None:
         )
     except native.BoardFull as error:
         raise BoardFullError(str(error)) from None
-    atexit.register(native.stop)
     if chosen.memory_fraction < 1:
         set_per_process_memory_fraction(chosen.memory_fraction)
 
@@ -57,4 +56,6 @@ def _first_use() -> None:
 
 
 native.prepare(_first_use)
+# What the program registers from here on runs before: it may save a model, on the device.
+atexit.register(native.stop)
 os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined] # as the threading module does

@@ -62,6 +62,8 @@ class Membership:
     def prepare(self) -> None:
         """Have the process join at its first use of the device."""
         device_type = self._kind.prepare(self._join)
+        # After the device's own handler, so it runs before the device stops; before the program's, so it runs after.
+        atexit.register(self._leave)
         self._boundaries = Boundaries(self, device_type, self._works_elsewhere)
         self._boundaries.install()
         self.become(self.settings)
@@ -94,7 +96,7 @@ class Membership:
             client.measured = partial(profiles.save, program)
             connection = Connection(client, agent, self._socket)
             self._client, self._connection = client, connection
-            self._leave_at_exit(agent)
+            self._leave_in_worker(agent)
             _note_failures(client)
             connection.start()
             self._absence.end()
@@ -129,10 +131,9 @@ class Membership:
 
     # --- the end
 
-    def _leave_at_exit(self, agent: DeviceAgent) -> None:
-        atexit.register(self._leave)  # after the device's own handler, so it runs before the device stops
+    def _leave_in_worker(self, agent: DeviceAgent) -> None:
         if os.getpid() != self._prepared_by:
-            # A child that multiprocessing has forked ends without those handlers.
+            # A child that multiprocessing has forked ends without the handlers of atexit.
             multiprocessing.util.Finalize(None, agent.close, exitpriority=0)
             multiprocessing.util.Finalize(None, self._leave, exitpriority=1)
 

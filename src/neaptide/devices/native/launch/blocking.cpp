@@ -10,15 +10,19 @@ Surround& surround() {
   static auto* function = new Surround;
   return *function;
 }
-void (*look_for_interrupts)() = nullptr;
+void (*run_handlers)() = nullptr;
 }  // namespace
 
-void set_interrupts(void (*interrupts)()) { look_for_interrupts = interrupts; }
+void set_interrupts(void (*interrupts)()) { run_handlers = interrupts; }
+
+void look_for_interrupts() {
+  if (run_handlers != nullptr) run_handlers();
+}
 
 void blocking_with_interrupts(const std::function<bool(std::chrono::steady_clock::time_point)>& wait) {
   for (bool over = false; !over;) {
     blocking([&] { over = wait(std::chrono::steady_clock::now() + std::chrono::milliseconds(100)); });
-    if (!over && look_for_interrupts != nullptr) look_for_interrupts();
+    if (!over) look_for_interrupts();
   }
 }
 

@@ -22,9 +22,13 @@ using Surround = std::function<void(const std::function<void()>&)>;
 void set_blocking(Surround surround);
 void blocking(const std::function<void()>& wait);
 
-/// As blocking(), for a wait that may take minutes: `wait` returns whether the wait is over, at the latest at the time
-/// it is given. In between the process's interrupt check runs, which throws when the user pressed Ctrl-C.
+/// The process's interrupt check: it runs the handlers of signals that have come, and throws what they throw, such as
+/// KeyboardInterrupt. It may launch, so it is called without locks, by a thread that no launch counts.
 void set_interrupts(void (*interrupts)());
+void look_for_interrupts();
+
+/// As blocking(), for a wait that may take minutes: `wait` returns whether the wait is over, at the latest at the time
+/// it is given. In between the interrupt check runs.
 void blocking_with_interrupts(const std::function<bool(std::chrono::steady_clock::time_point)>& wait);
 
 /// Waits by spinning for a little while before it sleeps: longer when the last waits were short, hardly at all when

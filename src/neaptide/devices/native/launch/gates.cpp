@@ -1,5 +1,6 @@
 #include "gates.h"
 
+#include <exception>
 #include <utility>
 
 #include "blocking.h"
@@ -10,17 +11,21 @@ namespace {
 thread_local int launch_depth = 0;
 thread_local bool outside = false;  // the launch on this thread is left for a while
 
-/// For a thread that serves a request at the gate. It has entered no launch yet, so an OutsideLaunch that is made
-/// meanwhile must not leave one.
+/// For a thread that waits at the gate: no launch counts it. What it launches meanwhile, in the handler of a signal,
+/// passes the gate like any launch.
 class AtTheGate {
  public:
-  AtTheGate() : before_(std::exchange(outside, true)) {}
+  AtTheGate() : depth_(std::exchange(launch_depth, 0)), outside_(std::exchange(outside, false)) {}
   AtTheGate(const AtTheGate&) = delete;
   AtTheGate& operator=(const AtTheGate&) = delete;
-  ~AtTheGate() { outside = before_; }
+  ~AtTheGate() {
+    launch_depth = depth_;
+    outside = outside_;
+  }
 
  private:
-  const bool before_;
+  const int depth_;
+  const bool outside_;
 };
 }  // namespace
 
@@ -39,12 +44,14 @@ void Gates::set(std::uint32_t bit, bool closed) {
 Entry Gates::try_enter() {
   inside_.fetch_add(1);
   const auto closed = closed_.load();
+  // When the gate is open after an eviction, a request for the memory's return is as good as finished.
   const auto request = member_.request();
-  if (!(closed & (kHeld | kEvicted | kPermit | kRefused)) && request == Request::none) return Entry::entered;
+  const bool requested = asks_to_leave(request) || (request != Request::none && (closed & kEvicted));
+  if (!(closed & (kHeld | kEvicted | kPermit | kRefused)) && !requested) return Entry::entered;
   auto entry = Entry::permit;
   if (closed & kRefused) {
     entry = Entry::refused;
-  } else if (request != Request::none) {
+  } else if (requested) {
     entry = Entry::request;
   } else if (closed & (kHeld | kEvicted)) {
     entry = Entry::held;
@@ -73,14 +80,12 @@ void Gates::leave() {
 
 void Gates::wait(Entry cause) {
   const Waits waits(member_);
+  const AtTheGate at_the_gate;
   switch (cause) {
     case Entry::refused:
       throw LaunchRefused(refusal_);
-    case Entry::request: {
-      const AtTheGate at_the_gate;
-      if (const auto request = member_.request(); request != Request::none) serve_(request);
-      return;
-    }
+    case Entry::request:
+      return await_request();
     case Entry::held:
       return await_open_launch();
     case Entry::permit:
@@ -134,6 +139,11 @@ void Gates::await_permit() {
   }
   const auto may_go = [&] { return member_.permitted(iteration) || refused(); };
   blocking_with_interrupts([&](Deadline look) { return member_.wait_control(may_go, look); });
+}
+
+void Gates::await_request() {
+  if (closed_.load() & kEvicted) return await_open_launch();  // another thread moves the memory, or brings it back
+  make_way_();
 }
 
 void Gates::await_open_launch() {
@@ -203,14 +213,30 @@ Launch::~Launch() {
 
 bool Launch::active() { return launch_depth > 0; }
 
-OutsideLaunch::OutsideLaunch(Gates& gates) : gates_(gates), leaves_(launch_depth > 0 && !std::exchange(outside, true)) {
+OutsideLaunch::OutsideLaunch(Gates& gates)
+    : gates_(gates), leaves_(launch_depth > 0 && !std::exchange(outside, true)), errors_(std::uncaught_exceptions()) {
   if (leaves_) gates_.leave();
 }
 
 OutsideLaunch::~OutsideLaunch() noexcept(false) {
   if (!leaves_) return;
   outside = false;
-  gates_.enter();
+  if (std::uncaught_exceptions() > errors_) {
+    gates_.enter_to_abandon();
+    return;
+  }
+  try {
+    gates_.enter();
+  } catch (...) {
+    gates_.enter_to_abandon();
+    throw;
+  }
+}
+
+void look_for_interrupts_outside(Gates& gates) {
+  const OutsideLaunch outside_launch(gates);
+  const AtTheGate at_the_gate;
+  look_for_interrupts();
 }
 
 }  // namespace neaptide

@@ -2,7 +2,7 @@
 //
 // A launch passes the launch gate before it takes memory; a kernel passes the execution gate before it runs. The live
 // engine closes them, and arms the launch gate: the next launch then begins an iteration and needs its permit from the
-// board. A thread that waits to launch checks now and then whether the user interrupted it (Ctrl-C), and then throws.
+// board. A thread that waits to launch looks now and then for signals: the program's handlers run, and may throw.
 //
 // Lock order: permit mutex -> gate mutex. With the permit mutex held, only the board's atomics, the driver's
 // clock and `on_permit` are used; with the gate mutex held, nothing is called.
@@ -41,10 +41,10 @@ enum class Entry : std::uint32_t {
 
 class Gates {
  public:
-  /// `serve` does what the daemon asks of the process; a thread that is about to launch calls it, without locks.
-  /// `on_permit` is called when an iteration was permitted, before its first launch.
-  Gates(Driver& driver, Member& member, std::function<void(Request)> serve, std::function<void()> on_permit)
-      : driver_(driver), member_(member), serve_(std::move(serve)), on_permit_(std::move(on_permit)) {}
+  /// `make_way` moves the process's memory away if the daemon asks for that; a thread that is about to launch calls it,
+  /// without locks. `on_permit` is called when an iteration was permitted, before its first launch.
+  Gates(Driver& driver, Member& member, std::function<void()> make_way, std::function<void()> on_permit)
+      : driver_(driver), member_(member), make_way_(std::move(make_way)), on_permit_(std::move(on_permit)) {}
 
   /// Holds every launch from now on; lets them go on.
   void close_launch() { set(kHeld, true); }
@@ -84,9 +84,11 @@ class Gates {
   bool is_free() const { return closed_.load() == 0 && member_.unhindered(); }
   /// Begins a launch, waiting for whatever holds it. Throws LaunchRefused.
   void enter();
+  /// Counts a launch that only unwinds, whatever the gates say.
+  void enter_to_abandon() { inside_.fetch_add(1); }
   /// Ends a launch.
   void leave();
-  /// Waits for the cause that try_enter() named to change, or serves the request if that was it; try again afterwards.
+  /// Waits for the cause that try_enter() named to change, or makes way if it was that; try again afterwards.
   void wait(Entry cause);
   /// Waits until no thread is inside a launch; close the launch gate first. False at the deadline.
   bool quiesce(Deadline deadline);
@@ -114,12 +116,13 @@ class Gates {
   void set(std::uint32_t bit, bool closed);
   bool permit_iteration();
   void await_permit();
+  void await_request();
   void await_open_launch();
   bool refused() const { return closed_.load() & kRefused; }
 
   Driver& driver_;
   Member& member_;
-  std::function<void(Request)> serve_;
+  std::function<void()> make_way_;
   std::function<void()> on_permit_;
   std::atomic<std::uint32_t> closed_{0};
   std::atomic<std::int32_t> inside_{0};
@@ -154,6 +157,7 @@ class Launch {
 
 /// While it lives, the launch on this thread does not count for quiesce(): it waits for memory. A nested one does
 /// nothing; otherwise a thread that serves an eviction would enter the gate again and serve the same request twice.
+/// When it ends by an exception, the launch is abandoned, and counts again until it has unwound.
 class OutsideLaunch {
  public:
   explicit OutsideLaunch(Gates& gates);
@@ -165,6 +169,10 @@ class OutsideLaunch {
  private:
   Gates& gates_;
   const bool leaves_;
+  const int errors_;  // that were being handled when it began
 };
+
+/// Lets the handlers of signals run in the middle of a launch, which does not count meanwhile. Throws what they throw.
+void look_for_interrupts_outside(Gates& gates);
 
 }  // namespace neaptide

@@ -16,7 +16,7 @@ LaunchPort::LaunchPort(Driver& driver, Member& member, const LaunchOptions& opti
       forecast_(member),
       in_flight_(member, forecast_, options.may_spin),
       gates_(
-          driver, member, [this](Request request) { requests_.serve(request); },
+          driver, member, [this] { requests_.make_way(); },
           [this] {
             forecast_.begin(in_flight_.launched());
             arena_.rebalance();
@@ -26,8 +26,7 @@ LaunchPort::LaunchPort(Driver& driver, Member& member, const LaunchOptions& opti
       arena_(driver, member, arena_options(options)),
       reporter_(std::make_shared<Reporter>()) {
   requests_.set_arena(arena_);
-  if (options.request_thread)
-    thread_ = std::make_unique<RequestThread>(member_, [this](Request request) { requests_.serve(request); });
+  if (options.request_thread) thread_ = std::make_unique<RequestThread>(member_, requests_);
 }
 
 LaunchPort::~LaunchPort() { stop(); }
@@ -48,10 +47,11 @@ ArenaOptions LaunchPort::arena_options(const LaunchOptions& options) {
   };
   result.on_too_small = [this](std::uint64_t needed_bytes) { say_too_small(needed_bytes); };
   result.give_allowance = options.give_allowance;
-  result.on_request = [this](Request request) {
-    OutsideLaunch outside(gates_);
-    requests_.serve(request);
+  result.on_request = [this](Request) {
+    OutsideLaunch outside(gates_);  // at its end the thread waits at the gate until the memory is back
+    requests_.make_way();
   };
+  result.look_for_interrupts = [this] { look_for_interrupts_outside(gates_); };
   return result;
 }
 

@@ -18,24 +18,24 @@ Deadline after(std::chrono::nanoseconds time) { return std::chrono::steady_clock
 
 }  // namespace
 
-void RequestService::serve(Request request) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  blocking([&] { lock.lock(); });
-  if (member_.request() != request) return;  // another thread has served it
-  switch (request) {
-    case Request::none:
-      return;
-    case Request::evict:
-    case Request::suspend:
-      if (member_.daemon_silent()) {  // it would be restored at once
-        member_.finish_request(request);
-        return;
-      }
-      if (move_out(request, after(kServeTime))) return_when_wanted();
-      return;
-    case Request::restore:
-    case Request::resume:
-      return return_when_wanted();
+void RequestService::make_way() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) leave_if_asked();
+}
+
+void RequestService::serve() {
+  const std::lock_guard lock(mutex_);
+  leave_if_asked();
+  if (away_.load() || is_wanted_back()) return_when_wanted();
+}
+
+void RequestService::leave_if_asked() {
+  const Request request = member_.request();
+  if (!asks_to_leave(request) || away_.load()) return;
+  if (member_.daemon_silent()) {  // it would be restored at once
+    member_.finish_request(request);
+  } else {
+    move_out(request, after(kServeTime));
   }
 }
 
@@ -106,6 +106,7 @@ bool RequestService::move_out(Request request, Deadline deadline) {
     member_.finish_request(request);
     return false;
   }
+  away_.store(true);
   forecast_.leave();
   member_.demote_claim();  // a thread that waits for memory may wait at the gate with its claim published
   member_.set_state(request == Request::evict ? SlotState::evicted : SlotState::suspended);
@@ -130,6 +131,7 @@ void RequestService::begin_return() {
 }
 
 void RequestService::finish_return() {
+  away_.store(false);
   member_.set_state(gates_.awaits_permit() ? SlotState::waiting_permit : SlotState::running);
   for (const Request request : {Request::restore, Request::resume}) member_.finish_request(request);
 }

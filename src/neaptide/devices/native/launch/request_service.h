@@ -1,9 +1,11 @@
 // Does what the daemon asks of the process: evict its memory to host memory, and restore it.
 //
-// Two ways: serve() waits for what it needs and, after an eviction, until the memory is restored; step() never waits.
-// While the daemon is silent (board.h), nothing is evicted, and what is evicted is restored. Memory that has not
-// returned when the daemon speaks again stays in host memory until the daemon asks for it: other processes have the
-// room by then, and they and the returning process would wait for each other.
+// Three ways: make_way() moves the memory away at once, on the thread that finds the request; serve() does so, too, and
+// waits until the memory is restored; step() never waits. Only the request thread calls serve(): a thread of the
+// program waits at the gate, where the handlers of its signals run. While the daemon is silent (board.h), nothing is
+// evicted, and what is evicted is restored. Memory that has not returned when the daemon speaks again stays in host
+// memory until the daemon asks for it: other processes have the room by then, and they and the returning process would
+// wait for each other.
 //
 // Lock order: the request mutex comes before every other lock of the launch layer, the arena and the device.
 #pragma once
@@ -43,10 +45,15 @@ class RequestService {
   /// Must be called before anything else; the arena needs the service for its own options.
   void set_arena(Arena& arena) { arena_ = &arena; }
 
-  /// Serves a request unless another thread has; returns when the process may launch again. Call it outside a launch.
-  /// An eviction may fail: there is no host memory, or a launch does not end. The process then goes on as it was, and
-  /// the daemon sees a request that is finished and memory that is still held. Never throws for that.
-  void serve(Request request);
+  /// Moves the memory to host memory if that is asked for and no other thread does it. Call it outside a launch.
+  /// That may fail: there is no host memory, or a launch does not end. The process then goes on as it was, and the
+  /// daemon sees a request that is finished and memory that is still held. Never throws for that.
+  void make_way();
+  /// Serves a request unless another thread has, and restores what is in host memory when that is wanted; returns when
+  /// the process may launch again. Call it outside a launch. Fails like make_way().
+  void serve();
+  /// Whether serve() has something to do. Changes nothing.
+  bool wanted() const { return away_.load() || member_.request() != Request::none; }
   /// Serves the pending request as far as it goes without waiting. A restore that finds no memory keeps its place in
   /// line until a later step succeeds. For a caller that has no other threads.
   Service step();
@@ -60,6 +67,7 @@ class RequestService {
   bool restore(Deadline deadline);
 
  private:
+  void leave_if_asked();
   bool move_out(Request request, Deadline deadline);
   void return_when_wanted();
   bool is_wanted_back() const;
@@ -79,6 +87,7 @@ class RequestService {
   const std::function<void(std::uint64_t)> on_too_small_;
   Arena* arena_ = nullptr;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> away_{false};    // the memory was moved because the daemon asked, and has not returned
   std::mutex mutex_;                 // held while a request is served
   std::optional<LeaseClaim> claim_;  // of a restore that step() could not finish
 };

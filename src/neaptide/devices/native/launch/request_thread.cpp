@@ -2,12 +2,9 @@
 
 #include <pthread.h>
 
-#include <utility>
-
 namespace neaptide {
 
-RequestThread::RequestThread(Member& member, std::function<void(Request)> serve)
-    : member_(member), serve_(std::move(serve)) {
+RequestThread::RequestThread(Member& member, RequestService& service) : member_(member), service_(service) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -20,10 +17,10 @@ RequestThread::~RequestThread() {
 void RequestThread::run() {
   pthread_setname_np(pthread_self(), "requests");
   for (;;) {
-    member_.wait_control([this] { return stopping_.load() || member_.request() != Request::none; }, Deadline::max());
+    member_.wait_control([this] { return stopping_.load() || service_.wanted(); }, Deadline::max());
     if (stopping_.load()) return;
     try {
-      serve_(member_.request());
+      service_.serve();
     } catch (...) {  // nothing was moved; the request is finished, and the daemon sees that the memory is still held
     }
   }

@@ -1,18 +1,18 @@
-// A thread that serves the daemon's requests while the program is busy elsewhere and launches nothing.
+// A thread that serves the daemon's requests while the program is busy elsewhere and launches nothing, and brings back
+// what a thread of the program has moved to host memory.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <thread>
 
 #include "../member.h"
+#include "request_service.h"
 
 namespace neaptide {
 
 class RequestThread {
  public:
-  /// `serve` does what is asked, or finds that a launching thread has done it; it may throw.
-  RequestThread(Member& member, std::function<void(Request)> serve);
+  RequestThread(Member& member, RequestService& service);
   RequestThread(const RequestThread&) = delete;
   RequestThread& operator=(const RequestThread&) = delete;
   /// Waits for a request that is being served.
@@ -22,7 +22,7 @@ class RequestThread {
   void run();
 
   Member& member_;
-  std::function<void(Request)> serve_;
+  RequestService& service_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

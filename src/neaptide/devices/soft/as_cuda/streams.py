@@ -21,6 +21,16 @@ class Stream(torch.Stream):
     def cuda_stream(self) -> int:
         return self.stream_id
 
+    @property
+    def priority(self) -> int:
+        """All streams have the same."""
+        return 0
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """As CUDA answers for a device that knows no priorities."""
+        return 0, 0
+
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
         recorded = Event() if event is None else event
         recorded.record(self)

@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "runtime.h"
 
@@ -34,13 +36,22 @@ void delete_block(void* context) {
   runtime->arena().deallocate(block->address);
 }
 
+/// In the words of torch's own allocator for CUDA: libraries look for them before they try a smaller batch.
+[[noreturn]] void fail(Runtime& runtime, std::size_t bytes, const std::string& why) {
+  constexpr std::string_view kPrefix = "out of memory: ";
+  const std::string job = runtime.board().slot(runtime.member().slot()).job.text;
+  const std::uint64_t budget_mib = runtime.board().capacity_bytes() >> 20;
+  const bool as_cuda = soft_device().str().rfind("cuda", 0) == 0;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, as_cuda ? "CUDA" : "soft", " out of memory. Tried to allocate ",
+                   (bytes + (1 << 20) - 1) >> 20, " MiB. neaptide: job ", job, ", budget ", budget_mib,
+                   " MiB: ", why.rfind(kPrefix, 0) == 0 ? why.substr(kPrefix.size()) : why);
+}
+
 Address take(Runtime& runtime, std::size_t bytes) {
   try {
     return runtime.arena().allocate(bytes, HostDriver::current(), hint());
   } catch (const OutOfMemory& error) {
-    const std::string job = runtime.board().slot(runtime.member().slot()).job.text;
-    const std::uint64_t budget_mib = runtime.board().capacity_bytes() >> 20;
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what(), " (job ", job, ", budget ", budget_mib, " MiB)");
+    fail(runtime, bytes, error.what());
   } catch (const LaunchRefused& refusal) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, refusal.what());
   }

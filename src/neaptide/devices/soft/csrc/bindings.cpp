@@ -1,10 +1,14 @@
 // The Python module behind torch.soft.
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <optional>
 
 #include "../../native/python/port_bindings.h"
 #include "allocator.h"
@@ -24,10 +28,25 @@ namespace {
 
 using python::ReleaseGil;
 
+/// An operator launches below autograd. What a signal's handler calls meanwhile must not begin there.
+class AboveAutograd {
+ public:
+  AboveAutograd() {
+    if (c10::InferenceMode::is_enabled()) return;
+    const auto now = c10::impl::tls_local_dispatch_key_set();
+    above_.emplace(now.included_.add(c10::DispatchKey::ADInplaceOrView),
+                   now.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  }
+
+ private:
+  std::optional<c10::impl::ForceDispatchKeyGuard> above_;
+};
+
 /// Handlers of signals run on the main thread, and only when it comes back to the interpreter: let it.
 void raise_interrupts() {
-  if (Py_IsInitialized() == 0) return;
+  if (getpid() != gettid() || Py_IsInitialized() == 0) return;
   const py::gil_scoped_acquire acquire;  // torch lets go of the lock before it launches
+  const AboveAutograd above_autograd;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
+#include <pybind11/pybind11.h>
 #include <torch/library.h>
 
 #include "alias.h"
@@ -210,6 +211,8 @@ void prove_meta(const c10::OperatorHandle& handle, const Operator& op, std::uniq
     seen = run_synchronously(handle, op, stack);
   } catch (const c10::OutOfMemoryError&) {
     throw;
+  } catch (const pybind11::error_already_set&) {  // of a signal's handler, while the launch waited for memory
+    throw;
   } catch (...) {
     report_later(op, *inferred, stack);
     return;
@@ -226,6 +229,8 @@ void observe_launch(const c10::OperatorHandle& handle, const Operator& op, std::
   try {
     keep_observed(run_synchronously(handle, op, stack), width, std::move(key));
   } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const pybind11::error_already_set&) {  // of a signal's handler, while the launch waited for memory
     throw;
   } catch (...) {
     const auto inferred = op.meta == Operator::Meta::wrong ? Inference{} : infer(handle, op, arguments);
