@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from daemons import MIB, DaemonProcess, goes_on, until
 from neaptide.live.protocol.asking import NoDaemonError
-from neaptide.live.runs.starting import stop_daemon
-from neaptide_command import Command
 
 EXECUTES = """
 import os, sys
@@ -86,26 +81,3 @@ def test_a_job_that_becomes_another_program_leaves_its_slot_and_is_shared_again(
         assert daemon.status().high_water_bytes <= 100 * MIB
     finally:
         assert "fault" not in daemon.stop()
-
-
-TRAINS = """
-import torch
-layer = torch.nn.Linear(64, 64).cuda()
-steps = torch.optim.SGD(layer.parameters(), 0.1)
-for _ in range(12):
-    layer(torch.ones(8, 64, device="cuda")).sum().backward()
-    steps.step()
-"""
-
-
-@pytest.mark.parametrize("limit", ["unlimited", 20_000_000])
-def test_a_job_is_shared_in_a_folder_whose_name_is_no_text_and_with_few_addresses(
-    limit: object, tmp_path: Path
-) -> None:
-    folder = tmp_path / os.fsdecode(b"odd\xff folder")
-    folder.mkdir()
-    neaptide = Command(folder)
-    script = f"ulimit -v {limit}; exec {shlex.join([sys.executable, '-c', TRAINS])}"
-    code, _, said = neaptide("run", "--budget", "16GiB", "--name", "odd", "--", "sh", "-c", script)
-    stop_daemon(neaptide.paths)
-    assert (code, "attached as odd to soft:0" in said) == (0, True), said
