@@ -16,7 +16,7 @@ import neaptide
 from neaptide.core.control.job import JobKind
 from neaptide.core.traces.trace import Phase
 from neaptide.core.traces.trace_format import decode
-from neaptide.devices.board import PERMIT_ALL, SlotState
+from neaptide.devices.board import SlotState
 from neaptide.live.protocol import messages as say
 from stand_in import SECONDS, SOURCE, StandIn, finished, wait_until
 
@@ -81,7 +81,7 @@ def test_an_unchanged_program_is_measured_then_waits_for_permits_and_ends_with_t
     daemon.board.set_permit(daemon.slot, 1)
     daemon.wait_for(say.IterationEnded, 1)
     wait_until(lambda: waits_at(1))  # the gate holds every iteration, not only the first
-    daemon.board.set_permit(daemon.slot, PERMIT_ALL)
+    daemon.permit_many()
     assert finished(job) == plain(TRAINED, tmp_path)
     daemon.wait_for(say.Goodbye)
     said = [message for message in daemon.heard if isinstance(message, say.PhaseEnded | say.IterationEnded)]

@@ -27,6 +27,7 @@ def test_a_framework_needs_no_change(program: str, tmp_path: Path) -> None:
     package, evaluated = PROGRAMS[program]
     pytest.importorskip(package)
     daemon = StandIn(tmp_path)
+    daemon.after_profiled = StandIn.permit_many
     daemon.start()
     path = Path(__file__).parent / "third_party" / f"{program}.py"
     job = daemon.start_job(str(path), NEAPTIDE_CUDA_AS_SOFT="1", HF_HUB_OFFLINE="1")
