@@ -94,7 +94,7 @@ class TestTheModule:
 
     def test_running_out_of_memory_raises_the_error_that_programs_catch(self) -> None:
         with pytest.raises(torch.cuda.OutOfMemoryError, match=r"CUDA out of memory\. Tried to allocate 1048576 MiB"):
-            torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+            torch.empty((1 << 40) + 1000, dtype=torch.uint8, device="cuda")
 
     def test_libraries_that_try_smaller_batches_know_the_error(self) -> None:
         accelerate = pytest.importorskip("accelerate.utils.memory")

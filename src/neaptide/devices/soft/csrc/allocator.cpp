@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -41,9 +42,10 @@ void delete_block(void* context) {
   constexpr std::string_view kPrefix = "out of memory: ";
   const std::string job = runtime.board().slot(runtime.member().slot()).job.text;
   const std::uint64_t budget_mib = runtime.board().capacity_bytes() >> 20;
+  const std::size_t tried_mib = std::max<std::size_t>((bytes + (1 << 19)) >> 20, 1);  // to the nearest, as below
   const bool as_cuda = soft_device().str().rfind("cuda", 0) == 0;
-  TORCH_CHECK_WITH(OutOfMemoryError, false, as_cuda ? "CUDA" : "soft", " out of memory. Tried to allocate ",
-                   (bytes + (1 << 20) - 1) >> 20, " MiB. neaptide: job ", job, ", budget ", budget_mib,
+  TORCH_CHECK_WITH(OutOfMemoryError, false, as_cuda ? "CUDA" : "soft", " out of memory. Tried to allocate ", tried_mib,
+                   " MiB. neaptide: job ", job, ", budget ", budget_mib,
                    " MiB: ", why.rfind(kPrefix, 0) == 0 ? why.substr(kPrefix.size()) : why);
 }
 
