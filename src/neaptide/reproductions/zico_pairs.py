@@ -85,3 +85,20 @@ def _oversubscribe(
         if budget >= least_budget(first, second):
             results.append(run_pair(laboratory, pair, PAGED, budget_bytes=budget))
     return results
+
+
+def pairs_in_whole_memory(
+    laboratory: Laboratory, policy: str, priorities: tuple[int, int] = (0, 0)
+) -> Sequence[PairResult]:
+    """The eleven pairs under a policy and in turns, with all of the device's memory; the runs are kept."""
+    results: list[PairResult] = []
+    with progress("simulating pairs") as on_progress:
+        for first, u, second, v in PAIRS:
+            on_progress(len(results), len(PAIRS))
+            members = find_member(laboratory, first, u), find_member(laboratory, second, v)
+            memory_bytes = laboratory.device.memory_bytes
+            names = ("temporal", policy)
+            results.append(
+                run_pair(laboratory, members, names, budget_bytes=memory_bytes, keep=True, priorities=priorities)
+            )
+    return results

@@ -14,12 +14,11 @@ from neaptide.core.traces.profile import Profile
 from neaptide.policies.antman import AntMan
 from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.formats import format_times
-from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.claims import Claim, Source
 from neaptide.reproductions.laboratory import Laboratory
-from neaptide.reproductions.pairs import NOISE, ROUNDS, PairResult, find_member, run_pair
+from neaptide.reproductions.pairs import NOISE, ROUNDS, PairResult
 from neaptide.reproductions.result import Column, Goal, Reproduction, Table, percent
-from neaptide.reproductions.zico_pairs import LABELS, PAIRS
+from neaptide.reproductions.zico_pairs import LABELS, pairs_in_whole_memory
 from neaptide.simulation.outcome import MemorySeries
 
 DEVICE = "V100-16GB"
@@ -28,14 +27,7 @@ OTHER_SETTING = "One device in virtual time and pairs of ours; theirs is a clust
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run Zico's eleven pairs: the first job of each is guaranteed, the second opportunistic."""
-    pairs: list[PairResult] = []
-    with progress("simulating pairs") as on_progress:
-        for first, u, second, v in PAIRS:
-            on_progress(len(pairs), len(PAIRS))
-            members = find_member(laboratory, first, u), find_member(laboratory, second, v)
-            memory_bytes = laboratory.device.memory_bytes
-            names = ("temporal", "antman")
-            pairs.append(run_pair(laboratory, members, names, budget_bytes=memory_bytes, keep=True, priorities=(1, 0)))
+    pairs = pairs_in_whole_memory(laboratory, "antman", priorities=(1, 0))
     return _report(
         laboratory, pairs, [laboratory.profile(pair.members[0].model, pair.members[0].batch) for pair in pairs]
     )

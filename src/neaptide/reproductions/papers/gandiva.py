@@ -11,12 +11,11 @@ from neaptide.core.control.controller import Decided
 from neaptide.reporting.figures.bars import Bars, save_bars
 from neaptide.reporting.formats import format_times
 from neaptide.reporting.logs.comparison import SimulatedRun
-from neaptide.reporting.terminal.progress import progress
 from neaptide.reproductions.claims import Claim, Source
 from neaptide.reproductions.laboratory import Laboratory
-from neaptide.reproductions.pairs import NOISE, ROUNDS, PairResult, find_member, run_pair
+from neaptide.reproductions.pairs import NOISE, ROUNDS, PairResult
 from neaptide.reproductions.result import Column, Goal, Reproduction, Table, percent
-from neaptide.reproductions.zico_pairs import LABELS, PAIRS
+from neaptide.reproductions.zico_pairs import LABELS, pairs_in_whole_memory
 
 DEVICE = "V100-16GB"
 OTHER_SETTING = "One device in virtual time and pairs of ours; theirs is a cluster with a trace of its own."
@@ -25,15 +24,7 @@ TOGETHER, APART, NEVER = "packed", "taken apart", "never packed"
 
 def reproduce(laboratory: Laboratory) -> Reproduction:
     """Run Zico's eleven pairs, which differ in how much of the device they use, in all of the device's memory."""
-    pairs: list[PairResult] = []
-    with progress("simulating pairs") as on_progress:
-        for first, u, second, v in PAIRS:
-            on_progress(len(pairs), len(PAIRS))
-            members = find_member(laboratory, first, u), find_member(laboratory, second, v)
-            memory_bytes = laboratory.device.memory_bytes
-            names = ("temporal", "gandiva")
-            pairs.append(run_pair(laboratory, members, names, budget_bytes=memory_bytes, keep=True))
-    return _report(laboratory, pairs)
+    return _report(laboratory, pairs_in_whole_memory(laboratory, "gandiva"))
 
 
 def fate_of(run: SimulatedRun) -> str:
